@@ -134,6 +134,8 @@ says 1 '^ +1e-6 +3/5, 2 dropped '
 is "their states" "$(grep -c ',dropped,' race/sweep.csv)" 2
 sweep 0 "no losers" mlp.ini optimizer.weight_decay=0,1e-30 train.epochs=1 --seeds 4 --stop-losers 0.4 -o even -j 2
 says 2 ' 4/4 '
+sweep 0 "a probability that no difference meets" mlp.ini optimizer.learning_rate=1e-3,0.3 train.max_steps=3 --seeds 4 --stop-losers 1e-18 -o far
+says 2 ' 4/4 '
 sweep 2 "too few seeds" mlp.ini optimizer.learning_rate=1e-6,1e-2 --seeds 3 --stop-losers 0.05 -o race
 says 1 'compares three seeds before it stops others$'
 

@@ -112,10 +112,11 @@ charl_status charl__sweep_drop(charl__sweep *s, double p)
     for (int g = 0; g < s->n_groups && best >= 0; g++) {
         const double tests = (double)s->n_groups * (s->n_groups - 1) * (r.seeds - LEAST_PAIRS + 1);
         const int n = g == best ? 0 : pair(&r, best, g, of_best, of_other);
+        const double confidence = 1 - p / tests;
         double low = -1;
 
-        if (n >= LEAST_PAIRS) {
-            CHARL_TRY_CLEANUP(charl_report_paired(of_best, of_other, n, 1 - p / tests, &low));
+        if (n >= LEAST_PAIRS && confidence < 1) { /* it is 1 for a p that no difference meets */
+            CHARL_TRY_CLEANUP(charl_report_paired(of_best, of_other, n, confidence, &low));
         }
         if (low > 0) {
             drop(s, g, best, n);
