@@ -251,7 +251,7 @@ static bool reference_integers(const charl__reference *r, const charl__conv *c, 
     double *largest = NULL;
     scaled u[2];
 
-    if (!charl__conv_is_integer(c, part)) {
+    if (r->in_type[0].dtype != CHARL_F32 || !charl__conv_is_integer(c, part)) {
         return false;
     }
     find_rows(c, part, u);
