@@ -397,6 +397,13 @@ static bool is_writer(const charl__trainer *t, bool is_copy)
     return charl_comm_rank(t->comm) == 0 || (is_copy && charl_comm_local_rank(t->comm) == 0 && has_all);
 }
 
+/* Do not save if another job has the run directory or the data file has changed. */
+static charl_status check_files(const charl__trainer *t)
+{
+    CHARL_TRY(t->run ? charl__run_check(t->run) : CHARL_OK); /* rank 0 */
+    return charl__dataset_check(t->session.ds);
+}
+
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
  * gradients. */
 static charl_status copy_identical(charl__trainer *t, bool is_copy, charl__state *s)
@@ -412,12 +419,7 @@ static charl_status copy_identical(charl__trainer *t, bool is_copy, charl__state
     s->keeps = s->parts > 0 ? s->part >= 0 : is_writer(t, is_copy);
     s->apart = charl__leaves_base(t->config);
     st = charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_CHECKPOINT, t->session.params);
-    if (st == CHARL_OK && t->run) { /* rank 0 */
-        st = charl__run_check(t->run);
-    }
-    if (st == CHARL_OK) { /* do not save if the data file has changed */
-        st = charl__dataset_check(t->session.ds);
-    }
+    st = st == CHARL_OK ? check_files(t) : st;
     if (t->replica.mixed.on || t->replica.dp->shard) { /* the next calls are collective */
         CHARL_TRY_CLEANUP(agree_before_save(t, st));
     }
@@ -858,6 +860,7 @@ static charl_status write_last(const charl__trainer *t, charl__saving *s)
     if (charl__copies_has(t->copies_key, s->step, path)) {
         return CHARL_OK;
     }
+    CHARL_TRY(check_files(t));
     CHARL_TRY(charl__optimizer_fetch_norm(t->replica.optimizer, &record));
     CHARL_REQUIRE(!charl__nonfinite_is_suspect(t, s->step, &record), CHARL_ERR_NONFINITE,
                   "a loss or gradient that is not finite has not been dealt with");

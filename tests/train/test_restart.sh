@@ -127,6 +127,16 @@ if [ -n "$long" ]; then
     CHARL_RANKS_PER_NODE=2 survive "two nodes" train.backward.kill@3:12 11 mem.ini
     survive "a rank that hangs" train.backward.stop@0:12 11 mem.ini dist.timeout=2
 fi
+# No copy, as no checkpoint, of what came of a data file that was cut, while a rank stalls.
+cp digits.h5 kept.h5
+rm -rf run shm
+mkdir shm
+killed train.backward.hang@2:10:3,train.backward.kill@1:18 4 mem.ini -q checkpoint.memory_interval=60 &
+until [ "$(reached run)" = 9 ] || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
+truncate -s 300000 digits.h5
+wait $!
+left "a data file that was cut" 0
+cat kept.h5 >digits.h5
 # Running statistics are those before the step that failed; a step that is not logged is whole without rank 0.
 sed -e 's/^interval = 1/interval = 4/' cnn.ini >statistics.ini
 printf '[eval]\ninterval = 0\n[checkpoint]\ninterval = 0\nmemory_interval = 6\n' >>statistics.ini
