@@ -161,6 +161,11 @@ static void resolve(void *settings, int64_t outputs)
 
 static bool check_scaling(const charl_rope_scaling *rope, int64_t window, const char **key, char *reason)
 {
+    *key = "rope_magnitude";
+    if (rope->magnitude > 0 && rope->kind != CHARL_ROPE_SCALING_YARN) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be 0 without rope_scaling = yarn");
+        return false;
+    }
     if (rope->kind == CHARL_ROPE_SCALING_NONE) {
         return true;
     }

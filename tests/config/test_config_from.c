@@ -111,10 +111,12 @@ static void test_llama(void **state)
 /* Llama 3.1's scaling of rotary positions. */
 static void test_scaling(void **state)
 {
-    static const char *const wrong[][2] = {{"rope_high = 1\n", "rope_high: must be above rope_low = 2"},
-                                           {"rope_factor = 0.5\n", "rope_factor: must be at least 1"},
-                                           {"rope_low = 0\n", "rope_low: must be above 0"},
-                                           {"rope_original = 0\n", "rope_original: must be at least 1"}};
+    static const char *const wrong[][2] = {
+        {"rope_high = 1\n", "rope_high: must be above rope_low = 2"},
+        {"rope_factor = 0.5\n", "rope_factor: must be at least 1"},
+        {"rope_low = 0\n", "rope_low: must be above 0"},
+        {"rope_original = 0\n", "rope_original: must be at least 1"},
+        {"rope_magnitude = 1\n", "rope_magnitude: must be 0 without rope_scaling = yarn"}};
     charl_config *c = NULL;
     const charl_gpt_config *g;
 
