@@ -12,6 +12,7 @@ for _ in 1 2 3 4; do
     cat batch.bin batch.bin >twice.bin && mv twice.bin batch.bin
 done
 "$bin/charl" data import cifar10 batch.bin --test batch.bin -o cifar10.h5 >/dev/null || exit 1
+cp cifar10.h5 photos.h5
 
 # Images and masks, by the program that the page shows.
 sed -n '/^```python$/,/^```$/p' "$root/docs/models/unet.md" | grep -v '^```' >masks.py
