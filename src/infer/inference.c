@@ -64,8 +64,9 @@ struct charl_inference {
     charl_device *dev;
     charl_dtype x_dtype;
     charl_shape x_shape;
-    int64_t max_rows, n_outputs, n_answers;
-    const charl__answer *answer; /* of one output without a name; NULL: a model of a program */
+    int64_t max_rows, n_outputs;
+    int64_t n_answers;           /* 0: a model of a program */
+    const charl__answer *answer; /* of one output without a name */
     int64_t classes;             /* as it takes them */
     charl__outputs named;        /* n 0: there is one output without a name */
     bool one_size;
@@ -583,7 +584,8 @@ int64_t charl_inference_get_answer_count(const charl_inference *m)
 charl_status charl_inference_answer(const charl_inference *m, const float *outputs, int64_t n, double *answers)
 {
     CHARL_GIVEN(m, outputs || n == 0, answers || n == 0);
-    CHARL_REQUIRE(m->answer, CHARL_ERR_INVALID, "the model was built by a program, which knows what its outputs mean");
+    CHARL_REQUIRE(m->n_answers > 0, CHARL_ERR_INVALID,
+                  "the model was built by a program, which knows what its outputs mean");
     for (int64_t i = 0; i < n; i++) {
         const float *row = outputs + i * m->n_outputs;
         double *to = answers + i * m->n_answers;

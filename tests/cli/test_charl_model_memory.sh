@@ -11,7 +11,7 @@ import re
 unit = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
 mib = lambda number, u: float(number) * unit[u]
 text, plan = open("log").read(), open("plan").read()
-head = re.search(r": ([0-9.]+) (.iB) of ", text)
+head = re.search(r"^([0-9.]+) (.iB) of ", text, re.M)
 table, peak, parameters = re.split(r"\n\n(?=activations: |parameters )", text)
 rows = re.findall(r"^  ([a-z].*?) +([0-9.]+) (.iB) +[0-9.]+ %$", table, re.M)
 total = sum(mib(n, u) for _, n, u in rows)

@@ -52,7 +52,7 @@ static void print_uses(const charl_memory *m)
     char a[32], b[32];
     int64_t sum = 0;
 
-    printf("%s: %s of %s\n\n", m->device->name, bytes_text(m->device_memory.in_use, a),
+    printf("%s\n%s of %s\n\n", m->device->name, bytes_text(m->device_memory.in_use, a),
            bytes_text(m->device_memory.capacity, b));
     for (int i = 0; i < m->n_uses; i++) {
         printf("  %-34s %12s %6.1f %%\n", m->use[i].what, bytes_text(m->use[i].bytes, a),
