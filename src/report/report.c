@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/text/text.h"
 #include "charl/report.h"
 #include "io/commit.h"
@@ -241,7 +241,7 @@ static charl_status put_data(charl__text *t, const charl__run_log *log, int n)
     const int64_t points = points_of(log, n);
 
     CHARL_TRY(
-        charl__text_printf(t, "{\"charl\":\"%s\",\"made\":%.0f,\"runs\":[", charl_version(), charl__clock_wall_s()));
+        charl__text_printf(t, "{\"charl\":\"%s\",\"made\":%lld,\"runs\":[", charl_version(), (long long)time(NULL)));
     for (int i = 0; i < n; i++) {
         CHARL_TRY(charl__text_printf(t, "%s{\"name\":", i > 0 ? "," : ""));
         CHARL_TRY(charl__text_json(t, log[i].name));

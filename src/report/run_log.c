@@ -228,12 +228,11 @@ static charl_status read_config(charl__run_log *log)
             continue;
         }
         *equals = '\0';
-        charl__text_clear(&key);
         CHARL_TRY(charl__text_printf(&key, "%s.%s", section, line));
         CHARL_TRY(charl__grow(log->n_config, sizeof *log->config, &log->config));
         s = &log->config[log->n_config];
         *s = (charl__run_setting){0};
-        CHARL_TRY(charl__strdup(charl__text_string(&key), &s->key));
+        s->key = charl__text_steal(&key);
         log->n_config++;
         CHARL_TRY(charl__strdup(equals + 2 + strspn(equals + 2, " "), &s->value));
     }

@@ -423,7 +423,7 @@ static void test_help_lists_the_table(void **state)
     assert_non_null(strstr(text, "\n    bias = yes\n        yes or no\n"));
     assert_non_null(strstr(text, "\n    init = default\n        default, kaiming_normal\n"));
     assert_non_null(strstr(text, "\n    slope = 0.01\n        number in [-1e6,1e6)\n"));
-    assert_non_null(strstr(text, "\n    activation = \n        relu, leaky_relu"));
+    assert_non_null(strstr(text, "\n    activation = \n        relu, relu6, hardsigmoid, hardswish, leaky_relu"));
     charl_free(text);
     assert_int_equal(charl_config_help("shceduler", &text), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(), "unknown section \"shceduler\" (did you mean scheduler?)");
