@@ -70,8 +70,8 @@ expect 2 "an unknown input" show layer.skip.input=up,inn
 says 1 '\[layer skip\] input: there is no layer inn'
 expect 2 "a layer that nothing reads" show layer.skip.input=up,up -i 1x28x28 -n 10 layer.up.input=in
 says 1 'graph.ini:[0-9]*: layer deep\.1\.n: no layer reads it, and it is not the last one'
-expect 2 "an unknown activation" show layer.mean.type=linear layer.mean.out=4 layer.mean.activation=relu6
-says 1 'error: command line: .layer mean. activation: "relu6" is not one of relu, '
+expect 2 "an unknown activation" show layer.mean.type=linear layer.mean.out=4 layer.mean.activation=relu7
+says 1 'error: command line: .layer mean. activation: "relu7" is not one of relu, '
 expect 2 "an unknown layer" show layer.mean.type=linear layer.mean.out=16 layer.mean.tie=none
 says 1 'error: command line: .layer mean. tie: no layer before this one is named none'
 expect 2 "no activation, no tie: shapes of the sum do not fit" show layer.mean.type=linear layer.mean.out=16 layer.mean.activation= layer.mean.tie=
