@@ -42,6 +42,19 @@ typedef struct charl_metric_table {
     double *values;   /* NaN: undefined */
 } charl_metric_table;
 
+enum { CHARL_MAX_DIAGRAMS = 4, CHARL_DIAGRAM_COLUMNS = 3 };
+
+/** A metric as points of a diagram. "calibration": a point for each bin of confidence, the probability of the predicted
+ *  class; with the mean confidence, the fraction that is right, and the number of samples. "residuals": target by
+ *  number, its actual and its predicted value, for up to 1000 samples that lie evenly among those of the split, of the
+ *  first 8 targets. */
+typedef struct charl_metric_diagram {
+    const char *name;
+    const char *columns[CHARL_DIAGRAM_COLUMNS]; /* names */
+    int64_t n;                                  /* points */
+    double *values;                             /* [n, CHARL_DIAGRAM_COLUMNS] */
+} charl_metric_diagram;
+
 enum { CHARL_MAX_WORST = 64 };
 
 /** A sample whose class the model considers improbable. */
@@ -64,6 +77,8 @@ typedef struct charl_eval_report {
     char *names; /* their names, a list as in charl/data_schema.h; "": none */
     int n_tables;
     charl_metric_table tables[CHARL_MAX_METRICS];
+    int n_diagrams;
+    charl_metric_diagram diagrams[CHARL_MAX_DIAGRAMS];
     int n_worst; /* for classes only; in ascending order of the probability of the actual class */
     charl_worst_sample worst[CHARL_MAX_WORST];
 } charl_eval_report;

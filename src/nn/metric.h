@@ -44,13 +44,16 @@ typedef struct charl__metric_state {
 /** Details of a metric for each output, besides its value. */
 typedef enum charl__metric_detail {
     CHARL__DETAIL_NONE,
-    CHARL__DETAIL_EACH,  /* one number for each of data.classes */
-    CHARL__DETAIL_PAIRS, /* one for each pair of them */
-    CHARL__DETAIL_WORST  /* CHARL__WORST_NUMBERS for each of up to CHARL_MAX_WORST samples, then NaN */
+    CHARL__DETAIL_EACH,   /* one number for each of data.classes */
+    CHARL__DETAIL_PAIRS,  /* one for each pair of them */
+    CHARL__DETAIL_POINTS, /* CHARL_DIAGRAM_COLUMNS numbers for each of up to CHARL__MOST_POINTS points, then NaN */
+    CHARL__DETAIL_WORST   /* CHARL__WORST_NUMBERS for each of up to CHARL_MAX_WORST samples, then NaN */
 } charl__metric_detail;
 
 /** Numbers of a sample, doubles: its row, class and predicted class, and the probabilities of these two. */
 enum { CHARL__WORST_NUMBERS = 5 };
+
+enum { CHARL__MOST_POINTS = 1000 };
 
 /** Which rows of a batch are read to host memory, bits. */
 enum { CHARL__READS_OUTPUTS = 1, CHARL__READS_TARGETS = 2 };
@@ -67,6 +70,10 @@ typedef struct charl__metric {
         on_request; /* those for which a report contains it only if eval.metrics names it, because it takes much memory */
     unsigned reads; /* CHARL__READS_... bits, of a metric that has `add` */
     charl__metric_detail detail;
+    struct {
+        const char *name;
+        const char *columns[CHARL_DIAGRAM_COLUMNS];
+    } diagram; /* of DETAIL_POINTS */
     /** f32 [rows] or [rows, window]; operands as charl__loss.build */
     charl_var *(*build)(charl_graph *g, charl_target_kind kind, charl_var *outputs, charl_var *targets);
     double (*reference)(charl_target_kind kind, const charl__eval_row *row);

@@ -406,6 +406,30 @@ static charl_status finish_worst(charl__evaluation *e, int i, double *value, cha
     return CHARL_OK;
 }
 
+/* Value of the item, and its points in the report if there is one. */
+static charl_status finish_points(charl__evaluation *e, int i, double *value, charl_eval_report *report)
+{
+    const charl__metric *m = e->item[i].type;
+    charl_metric_diagram *d = report ? &report->diagrams[report->n_diagrams] : NULL;
+
+    if (report) {
+        CHARL_INVARIANT(report->n_diagrams < CHARL_MAX_DIAGRAMS);
+        CHARL_TRY(
+            charl__alloc_array((int64_t)CHARL__MOST_POINTS * CHARL_DIAGRAM_COLUMNS, sizeof *d->values, &d->values));
+        report->n_diagrams++;
+        d->name = m->diagram.name;
+        memcpy(d->columns, m->diagram.columns, sizeof d->columns);
+        for (int64_t k = 0; k < (int64_t)CHARL__MOST_POINTS * CHARL_DIAGRAM_COLUMNS; k++) {
+            d->values[k] = (double)NAN;
+        }
+    }
+    CHARL_TRY(m->finish(data_of(e, &e->item[i]), &e->item[i].state, value, d ? d->values : NULL));
+    while (d && d->n < CHARL__MOST_POINTS && !isnan(d->values[d->n * CHARL_DIAGRAM_COLUMNS])) {
+        d->n++;
+    }
+    return CHARL_OK;
+}
+
 /* Values of one item, and its table in the report if there is one. */
 static charl_status finish_item(charl__evaluation *e, int i, double *value, charl_eval_report *report)
 {
@@ -414,6 +438,9 @@ static charl_status finish_item(charl__evaluation *e, int i, double *value, char
 
     if (m->detail == CHARL__DETAIL_WORST) {
         return finish_worst(e, i, value, report);
+    }
+    if (m->detail == CHARL__DETAIL_POINTS && e->item[i].output < 0) {
+        return finish_points(e, i, value, report);
     }
     if (report && m->detail != CHARL__DETAIL_NONE && e->item[i].output < 0) {
         charl_metric_table *table = &report->tables[report->n_tables];

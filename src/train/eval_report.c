@@ -42,6 +42,19 @@ static charl_status put_worst(const charl_eval_report *r, charl__text *out)
     return charl__text_printf(out, "%s", r->n_worst > 0 ? "]" : "");
 }
 
+/* "NAME":[{COLUMN:VALUE,...},...] */
+static charl_status put_diagram(const charl_metric_diagram *d, charl__text *out)
+{
+    CHARL_TRY(charl__text_printf(out, ",\"%s\":[", d->name));
+    for (int64_t i = 0; i < d->n * CHARL_DIAGRAM_COLUMNS; i++) {
+        const int column = (int)(i % CHARL_DIAGRAM_COLUMNS);
+
+        CHARL_TRY(charl__text_printf(out, "%s\"%s\":", column > 0 ? "," : i > 0 ? "},{" : "{", d->columns[column]));
+        CHARL_TRY(charl__text_json_number(out, d->values[i]));
+    }
+    return charl__text_printf(out, "%s]", d->n > 0 ? "}" : "");
+}
+
 static charl_status put_each(const charl_eval_report *r, int64_t i, charl__text *out)
 {
     CHARL_SCOPED(charl__text_fini) charl__text name = {0};
@@ -86,6 +99,9 @@ static charl_status put_report(const charl_eval_report *r, const charl_val_row *
         if (r->tables[t].pairs) {
             CHARL_TRY(put_pairs(&r->tables[t], r->n, out));
         }
+    }
+    for (int d = 0; d < r->n_diagrams; d++) {
+        CHARL_TRY(put_diagram(&r->diagrams[d], out));
     }
     CHARL_TRY(put_worst(r, out));
     return charl__text_printf(out, "}\n");

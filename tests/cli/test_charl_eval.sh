@@ -59,7 +59,7 @@ fi
 
 # Every metric of classes: the same on 3 ranks, whose parts of a batch differ, and what the definitions give from the predictions.
 metrics=eval.metrics=auto,top2,top3,precision,recall,f1,precision_micro,recall_micro,f1_micro,iou,iou_micro,dice,auc
-expect 0 '^val step=2 loss=.* accuracy=.* auc=0\.[0-9]*$' eval c.ini $checkpoint $metrics --report
+expect 0 '^val step=2 loss=.* accuracy=.* auc=0\.[0-9]* ece=0\.[0-9]*$' eval c.ini $checkpoint $metrics --report
 cp out one
 if ! mpirun --oversubscribe --bind-to none -n 3 "$charl" eval c.ini $checkpoint $metrics --report device.share=yes >three 2>err || ! cmp -s one three; then
     echo "three ranks say something else:"

@@ -68,6 +68,7 @@ def write_run(folder, rows, name, rate, every=10, seed=1, resumed=True):
             "split": "val", "step": 20, "loss": 0.5, "accuracy": 0.75,
             "classes": [{"name": "cat", "f1": 0.8, "support": 4}, {"name": EVIL, "f1": 0.6, "support": 8}],
             "confusion": [[3, 1], [2, 6]],
+            "calibration": [{"confidence": 0.6, "accuracy": 0.5, "samples": 4}, {"confidence": 0.9, "accuracy": 0.875, "samples": 8}],
             "worst": [{"row": 7, "actual": 0, "predicted": 1, "actual_probability": 0.02, "predicted_probability": 0.9, "file": "p/" + EVIL + ".png", "png": DOT},
                       {"row": 3, "actual": 1, "predicted": 0, "actual_probability": 0.2, "predicted_probability": None}]}) +
                                         " " * 600000, encoding="utf-8")  # as large as pictures can make it
@@ -219,6 +220,8 @@ def check_page(page):
     captions = page.evaluate("[...document.querySelectorAll('#eval .worst figcaption')].map(c => c.innerText)")
     assert captions == [f"p/{EVIL}.png: cat (2 %)\npredicted {EVIL} (90 %)", f"row 3: {EVIL} (20 %)\npredicted cat"], captions
     assert page.evaluate("document.querySelector('#eval canvas').width") == 40, "40 classes are a picture"
+    assert page.evaluate("[...document.querySelectorAll('#eval circle title')].map(t => t.textContent)") == [
+        "confidence 0.6, accuracy 0.5, samples 4", "confidence 0.9, accuracy 0.875, samples 8"]
     for name, width, dark in (("light-1400", 1400, False), ("dark-1400", 1400, True), ("light-400", 400, False), ("dark-400", 400, True)):
         page.open(here / "short.html", width, 1000, dark)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name}: the page is wider than the window"

@@ -56,6 +56,12 @@ def of_each(function, n, *sides):
         return values
 
 
+def calibration_error(p, labels):
+    confidence, right, edges = p.max(1), p.argmax(1) == labels, np.linspace(0, 1, 16)
+    bins = [(confidence > low) & (confidence <= high) for low, high in zip(edges, edges[1:])]
+    return sum(b.mean() * abs(right[b].mean() - confidence[b].mean()) for b in bins if b.any())
+
+
 def by_class(p, labels):
     """Probabilities [N, C] and classes [N]: {metric: values of scikit-learn and torchmetrics}, and the same of each class."""
     classes = p.shape[1]
@@ -82,6 +88,7 @@ def by_class(p, labels):
                     [labels == i for i in every], p.T)
     values["auc"] = [np.nanmean(each), np.nanmean(other)]
     tables["auc"] = [each, other]
+    values["ece"] = [calibration_error(p, labels), torchmetrics.calibration_error(t, y, task="multiclass", num_classes=classes, n_bins=15)]
     tables["support"] = [np.bincount(labels, minlength=classes)]
     tables["confusion"] = [sklearn.confusion_matrix(labels, predicted, labels=every), torchmetrics.confusion_matrix(t, y, **of)]
     values["loss"] = [sklearn.log_loss(labels, p, labels=every), torch.nn.functional.nll_loss(t.log(), y)]
@@ -151,12 +158,12 @@ def cases(folder):
     make(folder / "two classes of pixels.h5", "images", pictures, np.minimum(pixels, 1), classes=2)
     scores = ["precision", "recall", "f1", "iou", "dice"]
     scores = ["accuracy", "auc", *scores, *(f"{name}_micro" for name in scores)]
-    yield "six classes", "table", "cross_entropy", 0, by_class, [*scores, "top2", "perplexity"]
-    yield "two classes", "table", "cross_entropy", 0, by_class, scores
+    yield "six classes", "table", "cross_entropy", 0, by_class, [*scores, "top2", "perplexity", "ece"]
+    yield "two classes", "table", "cross_entropy", 0, by_class, [*scores, "ece"]
     yield "labels", "table", "bce", 0, by_label, scores
     yield "masks", "images", "bce", 2, by_label, scores
     yield "numbers", "table", "mse", 0, by_number, ["mae", "rmse", "r2"]
-    yield "pixels", "images", "cross_entropy", 4, by_class, [*scores, "top2"]
+    yield "pixels", "images", "cross_entropy", 4, by_class, [*scores, "top2", "ece"]
     yield "two classes of pixels", "images", "cross_entropy", 2, by_class, scores
 
 

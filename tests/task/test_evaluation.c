@@ -99,13 +99,13 @@ static problem problems[] = {
         {"f1", 0.15064935064935064}, {"f1_micro", 0.21739130434782608},
         {"iou", 0.1}, {"iou_micro", 0.12195121951219512},
         {"dice", 0.15064935064935064}, {"dice_micro", 0.21739130434782608},
-        {"auc", 0.42098997493734336}, {"perplexity", 9.1062199129644874}}},
+        {"auc", 0.42098997493734336}, {"perplexity", 9.1062199129644874}, {"ece", 0.2602733293859562}}},
     {"two classes", "cross_entropy", 2, 1, CHARL_I32, .expected = {
         {"accuracy", 0.82608695652173914}, {"precision", 0.8257575757575758},
         {"recall", 0.8257575757575758}, {"f1", 0.8257575757575758},
         {"f1_micro", 0.82608695652173914}, {"iou", 0.70329670329670324},
         {"iou_micro", 0.70370370370370372}, {"auc", 0.87878787878787867},
-        {"perplexity", 1.5568456559026485}}},
+        {"perplexity", 1.5568456559026485}, {"ece", 0.11953048536090813}}},
     {"labels", "bce", 3, 3, CHARL_I32, .expected = {
         {"accuracy", 0.46376811594202899},
         {"precision", 0.35141941391941395}, {"precision_micro", 0.34883720930232559},
@@ -127,7 +127,8 @@ static problem problems[] = {
         {"auc", 0.4726562222494606}}},
     {"pixels of which some count", "cross_entropy", 12, 3, CHARL_I32, .channels = 4, .maps = true, .some = true, .expected = {
         {"accuracy", 0.16}, {"top2", 0.5}, {"precision", 0.1607142857142857}, {"recall", 0.1534090909090909},
-        {"f1", 0.14400527009222663}, {"iou", 0.08035714285714285}, {"auc", 0.43828703460282403}}},
+        {"f1", 0.14400527009222663}, {"iou", 0.08035714285714285}, {"auc", 0.43828703460282403},
+        {"ece", 0.3377419171776835}}},
     {"pixels of two classes", "cross_entropy", 6, 3, CHARL_I32, .channels = 2, .maps = true, .some = true, .expected = {
         {"accuracy", 0.58}, {"precision", 0.5525451559934318}, {"f1", 0.5495495495495495}, {"auc", 0.6066176470588236}}},
 };
@@ -327,9 +328,49 @@ static const charl_metric_table *table_of(const charl_eval_report *r, const char
     return NULL;
 }
 
+/* All rows are in the bins, which give the value. */
+static void check_calibration(const charl_eval_report *r, double ece)
+{
+    const charl_metric_diagram *d = &r->diagrams[0];
+    double rows = 0, off = 0;
+
+    assert_int_equal(r->n_diagrams, 1);
+    assert_string_equal(d->name, "calibration");
+    assert_string_equal(d->columns[2], "samples");
+    assert_in_range(d->n, 4, 15);
+    for (int64_t i = 0; i < d->n; i++) {
+        const double *at = d->values + i * CHARL_DIAGRAM_COLUMNS;
+
+        assert_true(at[0] > 0.0 && at[0] <= 1.0 && at[1] >= 0.0 && at[1] <= 1.0 && at[2] >= 1.0);
+        assert_true(i == 0 || at[0] > at[-CHARL_DIAGRAM_COLUMNS]);
+        rows += at[2];
+        off += at[2] * fabs(at[0] - at[1]);
+    }
+    assert_true(rows == ROWS);
+    assert_true(fabs(off / rows - ece) < 1e-12);
+}
+
+/* Every row once for each target, in the order of rows. */
+static void check_residuals(const charl_eval_report *r, int targets)
+{
+    const problem *p = &problems[3];
+    const charl_metric_diagram *d = &r->diagrams[0];
+
+    assert_int_equal(r->n_diagrams, 1);
+    assert_string_equal(d->name, "residuals");
+    assert_int_equal(d->n, ROWS * targets);
+    for (int i = 0; i < ROWS * targets; i++) {
+        const double *at = d->values + i * CHARL_DIAGRAM_COLUMNS;
+
+        assert_true(at[0] == i / ROWS);
+        assert_true(at[1] == (double)p->number[i % ROWS][i / ROWS]);
+        assert_true(at[2] == (double)p->x[i % ROWS][i / ROWS]);
+    }
+}
+
 static void test_report(void **state)
 {
-    static const int whole[] = {ROWS};
+    static const int whole[] = {ROWS}, uneven[] = {11, 2, 10};
     static const double confusion[] = {4, 1, 2, 0, 1, 0, 0, 0, 1, 0, 3, 0, 1, 0, 1, 5, 0, 0,
                                        1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     static const double precision[] = {2.0 / 3.0, 0, 0.25, 0, 0, 0}, support[] = {8, 4, 7, 4, 0, 0};
@@ -349,11 +390,13 @@ static void test_report(void **state)
     assert_memory_equal(table_of(r, "support")->values, support, sizeof support);
     assert_true(isnan(table_of(r, "auc")->values[4])); /* no sample is of this class */
     assert_true(isnan(charl_metric_get(v, n, "support")));
+    check_calibration(r, charl_metric_get(v, n, "ece"));
     charl_eval_report_destroy(r);
-    evaluate(&problems[3], whole, 1, true, v, &n, &r);
+    evaluate(&problems[3], uneven, 3, true, v, &n, &r);
     for (int i = 0; i < 3; i++) {
         assert_true(fabs(table_of(r, "r2")->values[i] - r2[i]) < 1e-9);
     }
+    check_residuals(r, 3);
     charl_eval_report_destroy(r);
     evaluate(&problems[4], whole, 1, true, v, &n, &r); /* a row of the report is a channel */
     assert_int_equal(r->n, 2);

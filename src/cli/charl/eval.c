@@ -143,6 +143,26 @@ static void print_pairs(const charl_eval_report *r, const charl_metric_table *ta
     }
 }
 
+/* The points of a diagram, unless they are many. */
+static void print_diagram(const charl_metric_diagram *d)
+{
+    if (d->n > MAX_PAIRS) {
+        printf("\n%s: %" PRId64 " points: see --report=json, or the page of charl report\n", d->name, d->n);
+        return;
+    }
+    printf("\n%s:\n", d->name);
+    for (int64_t i = -1; i < d->n; i++) {
+        for (int k = 0; k < CHARL_DIAGRAM_COLUMNS; k++) {
+            if (i < 0) {
+                printf("%s%10s", k > 0 ? "  " : "", d->columns[k]);
+            } else {
+                printf("%s%10.6g", k > 0 ? "  " : "", d->values[i * CHARL_DIAGRAM_COLUMNS + k]);
+            }
+        }
+        printf("\n");
+    }
+}
+
 static void print_tables(const charl_eval_report *r)
 {
     const int width = widest_name(r);
@@ -156,6 +176,9 @@ static void print_tables(const charl_eval_report *r)
         } else if (r->tables[t].pairs) {
             print_pairs(r, &r->tables[t], width);
         }
+    }
+    for (int d = 0; d < r->n_diagrams; d++) {
+        print_diagram(&r->diagrams[d]);
     }
 }
 
@@ -247,8 +270,9 @@ int charl__eval_main(const char *path, int argc, char **argv)
     static const charl__cli_option options[] = {
         {"split", 's', "NAME", "val (default), train or test", 0, CHARL__CLI_TEXT(evaluation, split)},
         {"report", 0, "table|json",
-         "Also print metrics of every class, label or target, and the confusion matrix; json: all as one JSON object, "
-         "with the samples whose class is the least probable",
+         "Also print metrics of every class, label or target, the confusion matrix and the calibration; json: all as "
+         "one "
+         "JSON object, with the samples whose class is the least probable, or actual and predicted numbers",
          0, CHARL__CLI_CHOICE(evaluation, report, REPORT_TABLE), .flags = OPTION_ARG_OPTIONAL},
         {"predictions", 0, "FILE",
          "Also write the probabilities of all classes or labels, or the numbers, of every sample of the split, as "

@@ -1,6 +1,9 @@
 /* Errors of predicted numbers. With several targets a metric is the mean over the targets. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "nn/metric.h"
 
 static charl_var *build_mae(charl_graph *g, charl_target_kind kind, charl_var *outputs, charl_var *targets)
@@ -145,4 +148,76 @@ const charl__metric charl__metric_r2 = {
     .size = size_r2,
     .add = add_r2,
     .finish = finish_r2,
+};
+
+/* Actual and predicted values as points of a diagram.
+ *
+ * The row, and both numbers of each of the first targets, are kept of every row, so that the selection does not depend on the number of ranks. */
+
+enum { DRAWN_TARGETS = 8 };
+
+static int64_t drawn_targets(const charl__metric_data *d)
+{
+    return d->outputs < DRAWN_TARGETS ? d->outputs : DRAWN_TARGETS;
+}
+
+static void size_residuals(const charl__metric_data *d, charl__metric_size *out)
+{
+    out->kept = 1 + 2 * drawn_targets(d);
+}
+
+static void add_residuals(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
+{
+    s->kept[0] = (double)row->index;
+    for (int64_t i = 0; i < drawn_targets(d); i++) {
+        s->kept[1 + 2 * i] = charl__eval_target(row, i);
+        s->kept[2 + 2 * i] = (double)row->outputs[i];
+    }
+}
+
+static int by_row(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Every so many rows, the same of all targets. */
+static charl_status finish_residuals(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                     double *details)
+{
+    const int64_t targets = drawn_targets(d), width = 1 + 2 * targets;
+    const int64_t most = CHARL__MOST_POINTS / targets, n = s->n_kept < most ? s->n_kept : most;
+    CHARL_SCOPED_FREE double *sorted = NULL;
+
+    *value = (double)NAN;
+    if (!details || n == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(s->n_kept * width, sizeof *sorted, &sorted));
+    memcpy(sorted, s->kept, (size_t)(s->n_kept * width) * sizeof *sorted);
+    qsort(sorted, (size_t)s->n_kept, (size_t)width * sizeof *sorted, by_row);
+    for (int64_t i = 0; i < targets; i++) {
+        for (int64_t k = 0; k < n; k++) {
+            const double *row = sorted + k * s->n_kept / n * width;
+
+            *details++ = (double)i;
+            *details++ = row[1 + 2 * i];
+            *details++ = row[2 + 2 * i];
+        }
+    }
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_residuals = {
+    .row.name = "residuals",
+    .row.help = "actual and predicted value of each target, of up to 1000 samples",
+    .report_only = true,
+    .targets = CHARL_TARGET_NUMBERS,
+    .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
+    .detail = CHARL__DETAIL_POINTS,
+    .diagram = {"residuals", {"target", "actual", "predicted"}},
+    .size = size_residuals,
+    .add = add_residuals,
+    .finish = finish_residuals,
 };

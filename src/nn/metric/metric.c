@@ -71,6 +71,9 @@ void charl_eval_report_destroy(charl_eval_report *report)
     for (int i = 0; i < report->n_tables; i++) {
         charl_free(report->tables[i].values);
     }
+    for (int i = 0; i < report->n_diagrams; i++) {
+        charl_free(report->diagrams[i].values);
+    }
     for (int i = 0; i < report->n_worst; i++) {
         charl_free(report->worst[i].png);
         charl_free(report->worst[i].file);
