@@ -11,6 +11,24 @@
 
 CHARL_BEGIN_DECLS
 
+/** What the targets of a table are. */
+typedef enum charl_target_choice {
+    CHARL_TARGET_GUESSED,
+    CHARL_TARGET_IS_CLASS,
+    CHARL_TARGET_IS_NUMBER
+} charl_target_choice;
+
+/** Wishes for charl_import_suggest. All members but the first may be zero. */
+typedef struct charl_suggest_options {
+    size_t struct_size; /* sizeof(charl_suggest_options) */
+    /* column of a table, by name or index from 0; NULL: one called target, label, class, y or outcome, else the last
+     * that can be a target */
+    const char *target;
+    void (*noted)(void *ctx, const char *text); /* receives a line for each decision; NULL: none */
+    void *ctx;
+    int64_t choice; /* charl_target_choice of that column */
+} charl_suggest_options;
+
 /** An importer. Its keys are its settings: key val_file is the option --val-file. They are of kinds that
  *  charl_key_parse reads. */
 typedef struct charl_importer {
@@ -22,6 +40,8 @@ typedef struct charl_importer {
     /* For charl_import: settings are as the keys describe, checked; opt is not NULL. */
     charl_status (*run)(const void *settings, const char *const *files, int n, const char *out,
                         const charl_import_options *opt);
+    /* For charl_import_suggest: *out: owned. NULL: files can be imported without settings, unless keys are required */
+    charl_status (*suggest)(const char *path, const charl_suggest_options *opt, char **out);
 } charl_importer;
 
 /** Importer i = 0, 1, ..., NULL past the last; the importer called `name`, NULL if there is none; the name of importer
@@ -48,6 +68,20 @@ const char *charl_importer_name(int i);
  *          ERR_DISK    `out` could not be written */
 charl_status charl_import(const char *format, const char *const *settings, const char *const *files, int n,
                           const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Find out how the file or folder at `path` can be imported: the importer that its kind needs, and the settings that
+ *  answer what the importer would ask, such as the target of a table and which of its columns are left out.
+ *
+ *  opt       may be NULL
+ *  importer  receives NULL if `path` is a dataset of charl, which needs no import
+ *  out       "KEY=VALUE" lines for charl_import, "" for none; owned: charl_free
+ *
+ *  Blocks. Local. Cost: a table is read once, of images up to 16 are decoded.
+ *  Errors: ERR_DATA    nothing that can be imported without further decisions; the message says what it is, and which
+ *                      command reads it
+ *          ERR_CONFIG  a target that the table does not have, or of data that are no table */
+charl_status charl_import_suggest(const char *path, const charl_suggest_options *opt, const charl_importer **importer,
+                                  char **out) CHARL_MUST_CHECK;
 
 /** Parse the separator of a CSV file: one character, "tab" or "\\t", "blank" (runs of blanks), or "auto", which gives
  *  0: detect it. Returns false for any other text (CHARL_CSV_SEPARATOR is the message). Local. Thread-safe. */

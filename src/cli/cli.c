@@ -275,6 +275,25 @@ int charl__cli_fail_alike(charl_status st)
     return charl__cli_speaks() ? charl__cli_fail(st) : charl__cli_exit_code(st);
 }
 
+void charl__cli_put_word(FILE *f, const char *word)
+{
+    const char *quote = "";
+
+    for (const char *c = word; *c != '\0'; c++) {
+        const bool is_plain = (*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') ||
+                              strchr("/._-+,:@%=", *c) || (unsigned char)*c >= 0x80;
+
+        quote = is_plain ? quote : "'";
+    }
+    fprintf(f, "%s", quote);
+    for (size_t n; (n = strcspn(word, "'")), word[n] != '\0'; word += n + 1) {
+        charl__cli_write(f, word, n);
+        fprintf(f, "'\\''");
+    }
+    charl__cli_write(f, word, strlen(word));
+    fprintf(f, "%s", quote);
+}
+
 void charl__cli_put(const char *text, int indent)
 {
     while (*text) {

@@ -93,6 +93,9 @@ void charl__cli_write(FILE *f, const char *text, size_t length);
  *  spaces. */
 void charl__cli_put(const char *text, int indent);
 
+/** Print a path or another text as a word of a shell command: in single quotes if a shell would split or change it. */
+void charl__cli_put_word(FILE *f, const char *word);
+
 /** The name, shortened to `width` columns: keeps both ends, as the end of a layer's name tells more than its middle. `out` has room for
  *  width + 1 bytes. */
 void charl__cli_shorten(const char *name, int width, char *out);

@@ -20,7 +20,11 @@
 
 enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
 
-#define IMPORT(format, options) "convert it: `charl data import " format " %P" options " -o %S.h5`"
+#define IMPORT(format, options) "convert it: `charl data import " format " %P" options " -o %S.h5`", format
+#define IMPORT_ARRAYS                                                                                                  \
+    "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x NAME --y "  \
+    "NAME -o %S-charl.h5`",                                                                                            \
+        "hdf5"
 #define START_WITH "`charl train CONFIG --init-from %P` starts a training with "
 #define MAKES_CHECKPOINT ", and writes a checkpoint, which eval, generate, predict and export take"
 #define UNPACK "unpack it first"
@@ -44,15 +48,9 @@ static const charl__kind
              "`charl trace merge %P -o merged.json` takes it, and https://ui.perfetto.dev shows it"},
     config = {CHARL__KIND_TEXT | CHARL__KIND_CONFIG, "a configuration", "`charl train %P` trains what it describes"},
     /* HDF5 of other programs */
-    hdf5 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "an HDF5 file that charl did not write",
-            "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x "
-            "NAME --y NAME -o %S-charl.h5`"},
-    netcdf4 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a netCDF-4 file",
-               "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x "
-               "NAME --y NAME -o %S-charl.h5`"},
-    matlab73 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a MATLAB file (version 7.3)",
-                "name its arrays in a configuration (data.x and data.y), or convert it: `charl data import hdf5 %P --x "
-                "NAME --y NAME -o %S-charl.h5`"},
+    hdf5 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "an HDF5 file that charl did not write", IMPORT_ARRAYS},
+    netcdf4 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a netCDF-4 file", IMPORT_ARRAYS},
+    matlab73 = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "a MATLAB file (version 7.3)", IMPORT_ARRAYS},
     anndata = {CHARL__KIND_OF_HDF5 | CHARL__KIND_DATASET, "an AnnData file",
                "name its arrays in a configuration (data.x and data.y)"},
     pandas = {CHARL__KIND_OF_HDF5, "a file of pandas or PyTables",
@@ -107,7 +105,8 @@ static const charl__kind
     yaml = {CHARL__KIND_TEXT, "a YAML file", "charl's configurations are INI files: [section], then key = value"},
     html = {CHARL__KIND_TEXT, "a web page", "a download that failed often leaves one; fetch the file again"},
     python = {CHARL__KIND_TEXT, "a Python program", NULL},
-    plain = {CHARL__KIND_TEXT | CHARL__KIND_TABLE | CHARL__KIND_JSON_LINES | CHARL__KIND_CONFIG, "a text", NULL},
+    plain = {CHARL__KIND_TEXT | CHARL__KIND_TABLE | CHARL__KIND_JSON_LINES | CHARL__KIND_CONFIG, "a text", NULL,
+             "text"},
     txt = {CHARL__KIND_TEXT | CHARL__KIND_TABLE | CHARL__KIND_JSON_LINES | CHARL__KIND_CONFIG, "a text",
            IMPORT("text", "")},
     utf16 = {CHARL__KIND_WIDE, "text in UTF-16", "convert it: `iconv -f UTF-16 -t UTF-8 %P > %S-utf8.txt`"},

@@ -43,6 +43,7 @@ typedef struct charl__kind {
     const char *name; /* "a CSV file", in a sentence */
     const char *
         use; /* the command that reads it, where %P is the path, and %S its last part without the extension; NULL: none */
+    const char *importer; /* that reads it; NULL: none, or it takes more than this path */
 } charl__kind;
 
 /** The kind of the file at `path`; NULL if nothing can be read there. For gzip, the kind of its contents. Never fails and leaves no message. */

@@ -48,6 +48,7 @@ CASES = [
     ("photos", "pictures.h5", []),
     ("cifar10-resnet", "pictures.h5", ["train.batch_size=16"]),
     ("imagenet-resnet50", "pictures.h5", ["train.batch_size=8", "data.image_size=32", "data.augment=flip, resized_crop:0.08"]),
+    ("table", "digits.h5", []),
     ("text", "text.h5", []),
     ("shakespeare", "characters.h5", []),
     ("shakespeare-gpu", "characters.h5", ["train.batch_size=8", "model.block_size=64"]),

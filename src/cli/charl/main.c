@@ -61,6 +61,7 @@ static const charl__cli_command trace_commands[] = {
 
 /* All commands. To add one: its function in a file of this folder, its row here. */
 static const charl__cli_command commands[] = {
+    {"init", "DATA", "import data, and write a configuration that trains on it", charl__init_main, NULL},
     {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", NULL, NULL, NULL, "charl-train"},
     {"launch", "[OPTION...] CONFIG [ARGUMENT...]", "train on several ranks, restarting after a failure",
      charl__launch_main, NULL, NULL, "charl-train"},

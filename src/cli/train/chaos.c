@@ -447,7 +447,7 @@ static int run_seeds(const charl__train_args *args, int (*work)(const charl__tra
         } else {
             printf("%s: FAILED; to see it again: charl-train --simulate-ranks %d --chaos %" PRId64 " ", s.name,
                    args->simulate_ranks, seed);
-            charl__output_word(args->config);
+            charl__cli_put_word(stdout, args->config);
             printf("%s\n", args->n_overrides > 0 ? " ..." : "");
             code = CHARL__EXIT_INTERNAL;
         }

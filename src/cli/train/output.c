@@ -595,25 +595,6 @@ charl_train_events charl__output_events(charl__output *o)
                                 .warned = on_warned};
 }
 
-void charl__output_word(const char *path)
-{
-    const char *quote = "";
-
-    for (const char *c = path; *c != '\0'; c++) {
-        const bool is_plain = (*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') ||
-                              strchr("/._-+,:@%=", *c) || (unsigned char)*c >= 0x80;
-
-        quote = is_plain ? quote : "'";
-    }
-    printf("%s", quote);
-    for (size_t n; (n = strcspn(path, "'")), path[n] != '\0'; path += n + 1) {
-        charl__cli_write(stdout, path, n);
-        printf("'\\''");
-    }
-    charl__cli_write(stdout, path, strlen(path));
-    printf("%s", quote);
-}
-
 /* The checkpoint to use, and the command that uses it. */
 static void say_next(const charl__output *o, const charl_train_result *r)
 {
@@ -640,18 +621,18 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     printf("  model    ");
     charl__cli_write(stdout, path, strlen(path));
     printf("%s\n  next     charl %s ", best, o->window > 0 ? "generate" : "predict");
-    charl__output_word(path);
+    charl__cli_put_word(stdout, path);
     printf(o->window > 0 ? " --prompt TEXT\n" : " [DATA...]\n"); /* of a language model */
     if (best[0] && o->window == 0) {
         printf("           charl eval ");
-        charl__output_word(path);
+        charl__cli_put_word(stdout, path);
         snprintf(path, sizeof path, "%s/eval.json", dir);
         printf(" --report=json >");
-        charl__output_word(path);
+        charl__cli_put_word(stdout, path);
         printf("\n");
     }
     printf("           charl report ");
-    charl__output_word(dir);
+    charl__cli_put_word(stdout, dir);
     printf("\n");
 }
 

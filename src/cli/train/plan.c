@@ -227,7 +227,7 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i, 
 
         snprintf(stop, sizeof stop, "%s/STOP", charl__cli_text(o->config, "run.output_dir"));
         printf("  output   %s  (touch ", charl__cli_text(o->config, "run.output_dir"));
-        charl__output_word(stop);
+        charl__cli_put_word(stdout, stop);
         printf(": checkpoint and stop)\n");
     }
     fflush(stdout);

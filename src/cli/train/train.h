@@ -116,8 +116,6 @@ void charl__output_init(charl__output *o, const charl_config *config, const char
 /** Print what is known before anything is opened. */
 void charl__output_begin(const charl__output *o);
 charl_train_events charl__output_events(charl__output *o);
-/** Print a path as a word of a shell command: in single quotes if a shell would split or change it. */
-void charl__output_word(const char *path);
 /** The closing line. */
 void charl__output_done(charl__output *o, const charl_train_result *r);
 void charl__output_fini(charl__output *o);

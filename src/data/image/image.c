@@ -49,25 +49,32 @@ static charl_status read_file(const char *path, unsigned char **data, size_t *by
     return CHARL_OK;
 }
 
-charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out)
+charl_status charl__pixels_read(const char *path, charl__pixels *out)
 {
-    CHARL_GIVEN(path, format, out);
     static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     static const unsigned char jpeg[] = {0xff, 0xd8, 0xff};
     CHARL_SCOPED_FREE unsigned char *data = NULL;
     size_t bytes = 0;
-    CHARL_SCOPED(charl__pixels_fini) charl__pixels pixels = {0};
 
     CHARL_TRY(read_file(path, &data, &bytes));
     if (bytes >= sizeof png && memcmp(data, png, sizeof png) == 0) {
-        CHARL_TRY(charl__png_decode(path, data, bytes, &pixels));
+        CHARL_TRY(charl__png_decode(path, data, bytes, out));
     } else {
         if (bytes < sizeof jpeg || memcmp(data, jpeg, sizeof jpeg) != 0) {
             CHARL_TRY(charl__kind_expect(path, CHARL__KIND_IMAGE, "a PNG or JPEG file", CHARL_ERR_DATA));
             CHARL_FAIL(CHARL_ERR_DATA, "%s: neither a PNG nor a JPEG file", path);
         }
-        CHARL_TRY(charl__jpeg_decode(path, data, bytes, &pixels));
+        CHARL_TRY(charl__jpeg_decode(path, data, bytes, out));
     }
+    return CHARL_OK;
+}
+
+charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out)
+{
+    CHARL_GIVEN(path, format, out);
+    CHARL_SCOPED(charl__pixels_fini) charl__pixels pixels = {0};
+
+    CHARL_TRY(charl__pixels_read(path, &pixels));
     CHARL_TRY(charl__pixels_resize(&pixels, format, out));
     return CHARL_OK;
 }

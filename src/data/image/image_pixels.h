@@ -22,6 +22,9 @@ charl_status charl__png_decode(const char *path, const unsigned char *data, size
 charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
                                 charl__pixels *out) CHARL_MUST_CHECK;
 
+/** Read and decode the file `path`. `out` starts as {0} and must be released even after a failure. Errors: as charl_image_read. */
+charl_status charl__pixels_read(const char *path, charl__pixels *out) CHARL_MUST_CHECK;
+
 /** The orientation, 1 to 8, in an APP1 segment of a JPEG file; 1, unchanged, if it has none. */
 int charl__exif_orientation(const unsigned char *data, size_t bytes);
 /** Rotate and mirror an image by its orientation. Errors: ERR_NOMEM. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "charl/data_schema.h"
@@ -463,7 +464,6 @@ static charl_status look(csv_import *c)
 {
     bool more;
 
-    CHARL_TRY(read_first(c));
     CHARL_TRY(leave_out_empty(c));
     for (;;) {
         CHARL_TRY(charl__table_next(&c->table, &more));
@@ -672,7 +672,10 @@ typedef struct undecided {
 
 static charl_status list_column(const csv_import *c, charl__text *list, int i)
 {
-    return charl__text_printf(list, "%s%s", list->length > 0 ? "," : "", plain_name(c, i));
+    const char *name = plain_name(c, i);
+
+    return strchr(name, ',') ? charl__text_printf(list, "%s%d", list->length > 0 ? "," : "", i)
+                             : charl__text_printf(list, "%s%s", list->length > 0 ? "," : "", name);
 }
 
 /* Words among numbers: typing errors, or texts for a missing value. */
@@ -1192,6 +1195,7 @@ static charl_status run_csv(const void *settings, const char *const *files, int 
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(open_table(&c, lists));
+    CHARL_TRY_CLEANUP(read_first(&c));
     CHARL_TRY_CLEANUP(look(&c));
     CHARL_TRY_CLEANUP(decide(&c));
     if (is_class(&c)) {
@@ -1213,6 +1217,231 @@ static charl_status run_parquet(const void *settings, const char *const *files, 
 {
     CHARL_TRY(charl__kind_expect(files[0], CHARL__KIND_PARQUET, "a Parquet file", CHARL_ERR_DATA));
     return run_csv(settings, files, n, out, opt);
+}
+
+/* Suggestions: settings that answer what decide() would ask. */
+
+enum { MOST_MARKS = 4, MOST_INTEGER_CLASSES = 20 };
+
+typedef struct suggestion {
+    charl__text drop, categorical, na;
+    bool has_gaps;
+} suggestion;
+
+/* Distinct fields that are not numbers. */
+static int64_t count_words(const charl__look *l)
+{
+    int64_t n = 0;
+
+    for (int64_t k = 0; k < l->set.n; k++) {
+        n += charl__number_form_of(l->set.names[k]) == CHARL__NUMBER_NONE;
+    }
+    return n;
+}
+
+/* Whether nearly all fields are numbers, and the few words among them mark missing values. */
+static bool has_marks(const charl__look *l)
+{
+    const int64_t values = l->fields - l->missing, words = count_words(l);
+    bool commas = false;
+
+    for (int64_t k = 0; k < l->set.n; k++) {
+        commas = commas ||
+                 (charl__number_form_of(l->set.names[k]) == CHARL__NUMBER_NONE && strpbrk(l->set.names[k], ",\n\t"));
+    }
+    return l->numbers < values && 2 * l->numbers > values && words <= MOST_MARKS && !commas;
+}
+
+static bool is_number(const charl__look *l)
+{
+    const int64_t values = l->fields - l->missing;
+
+    return values > 0 && (l->numbers == values || (l->units == values && !l->units_differ) || has_marks(l));
+}
+
+/* Whether a column can be the target: not the number of the row, a date, a text of its own in every row, or always the same. */
+static bool can_be_target(const csv_import *c, int i)
+{
+    const charl__look *l = &c->look[i];
+    const int64_t values = l->fields - l->missing;
+
+    return values > 0 && !is_nameless(c, i) && l->set.n > 1 && l->dates < values &&
+           (is_number(l) ? !charl__look_counts(l) : !are_too_many(l));
+}
+
+static charl_status list_marks(const charl__look *l, suggestion *s)
+{
+    for (int64_t k = 0; k < l->set.n; k++) {
+        if (charl__number_form_of(l->set.names[k]) == CHARL__NUMBER_NONE) {
+            CHARL_TRY(charl__text_printf(&s->na, "%s%s", s->na.length ? "," : "", l->set.names[k]));
+        }
+    }
+    s->has_gaps = true;
+    return CHARL_OK;
+}
+
+/* Suggest what becomes of an input. */
+static charl_status suggest_column(const csv_import *c, int i, const charl_suggest_options *opt, suggestion *s)
+{
+    const charl__look *l = &c->look[i];
+    const int64_t values = l->fields - l->missing;
+    const char *name = charl__table_column(&c->table, i), *why = NULL;
+
+    if (values == 0 || (is_nameless(c, i) && i == 0)) {
+        return CHARL_OK; /* left out by itself */
+    }
+    if (is_nameless(c, i)) {
+        why = "has no name";
+    } else if (l->set.n == 1 && l->missing == 0) {
+        why = "has the same value in every row";
+    } else if (l->dates == values) {
+    } else if (is_number(l)) {
+        why = charl__look_counts(l) && l->fields >= COUNTING_ROWS ? "counts the rows" : NULL;
+        if (!why && l->numbers < values && l->units < values) {
+            charl__suggest_note(opt, "column %s: \"%s\" among numbers is taken as a missing value", name,
+                                l->first_word.text);
+            CHARL_TRY(list_marks(l, s));
+        }
+    } else if (are_too_many(l)) {
+        why = "has too many different texts to be categories";
+    } else if (l->numbers > 0 || 10 * l->edges >= 9 * values) {
+        CHARL_TRY(list_column(c, &s->categorical, i));
+    }
+    if (why) {
+        charl__suggest_note(opt, "column %s %s: it is left out", name, why);
+        return list_column(c, &s->drop, i);
+    }
+    s->has_gaps = s->has_gaps || l->missing > 0;
+    return CHARL_OK;
+}
+
+/* Suggest the target, and whether it is a class or a number. */
+static charl_status suggest_target(const csv_import *c, int i, const charl_suggest_options *opt, suggestion *s,
+                                   bool *regression)
+{
+    const charl__look *l = &c->look[i];
+    const char *name = charl__table_column(&c->table, i);
+    const bool integers = l->units == 0 && !has_marks(l) && l->first_form[CHARL__NUMBER_POINT].line == 0 &&
+                          l->first_form[CHARL__NUMBER_COMMA].line == 0;
+
+    CHARL_REQUIRE(l->set.n > 1, CHARL_ERR_DATA, "%s: the target, column %s, has %s; HINT --target names another column",
+                  c->path, name, l->set.n == 1 ? "the same value in every row" : "no values");
+    *regression = opt->choice == CHARL_TARGET_IS_NUMBER ||
+                  (opt->choice == CHARL_TARGET_GUESSED && is_number(l) &&
+                   (!integers || l->set.n > MOST_INTEGER_CLASSES || l->set.n > l->fields / 2));
+    CHARL_REQUIRE(
+        !*regression || is_number(l), CHARL_ERR_DATA,
+        "%s:%lld: the target, column %s, has \"%s\", which is not a number; HINT --target names another column",
+        c->path, (long long)l->first_word.line, name, l->first_word.text);
+    CHARL_REQUIRE(
+        *regression || is_number(l) || !are_too_many(l), CHARL_ERR_DATA,
+        "%s: the target, column %s, has too many different texts to be classes, such as \"%s\"; HINT --target "
+        "names another column",
+        c->path, name, l->first_word.text);
+    if (*regression) {
+        charl__suggest_note(opt, "the target is column %s, a number", name);
+    } else {
+        charl__suggest_note(opt, "the target is column %s, %lld classes", name, (long long)l->set.n);
+        if (is_number(l) && l->set.n > CHARL__MOST_NUMERIC_CLASSES) {
+            CHARL_TRY(list_column(c, &s->categorical, i));
+        }
+    }
+    if (*regression && has_marks(l)) {
+        CHARL_TRY(list_marks(l, s));
+    }
+    return CHARL_OK;
+}
+
+/* The column called as targets usually are, or -1. A line with numbers may be a row. */
+static int usual_target(const charl__table *t)
+{
+    static const char *const usual[] = {"target", "label", "labels", "class", "y", "outcome"};
+
+    for (int i = 0; i < t->n_columns; i++) {
+        if (charl__number_form_of(charl__table_field(t, i)) != CHARL__NUMBER_NONE) {
+            return -1;
+        }
+    }
+    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
+        for (int i = 0; i < t->n_columns; i++) {
+            if (strcasecmp(charl__table_field(t, i), usual[k]) == 0) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static charl_status write_suggestion(const csv_import *c, int target, bool regression, const suggestion *s,
+                                     charl__text *out)
+{
+    const bool drops = c->look[target].missing > 0 || (regression && has_marks(&c->look[target]));
+
+    CHARL_TRY(charl__text_printf(out, "label=%s%s", plain_name(c, target), regression ? "\nregression=yes" : ""));
+    if (s->drop.length) {
+        CHARL_TRY(charl__text_printf(out, "\ndrop=%s", s->drop.data));
+    }
+    if (s->categorical.length) {
+        CHARL_TRY(charl__text_printf(out, "\ncategorical=%s", s->categorical.data));
+    }
+    if (s->na.length) {
+        CHARL_TRY(charl__text_printf(out, "\nna=%s", s->na.data));
+    }
+    if (s->has_gaps || drops) {
+        CHARL_TRY(
+            charl__text_printf(out, "\nmissing=%s%s", s->has_gaps ? "flag" : "", s->has_gaps && drops ? "," : ""));
+    }
+    if (drops) {
+        CHARL_TRY(charl__text_printf(out, "%s:drop", plain_name(c, target)));
+    }
+    return CHARL_OK;
+}
+
+static charl_status suggest_csv(const char *path, const charl_suggest_options *opt, char **out)
+{
+    charl_status st = CHARL_OK;
+    csv_settings settings = {.label = opt->target, .regression = true, .separator = "auto"};
+    csv_import c = {.path = path, .o = &settings};
+    suggestion s = {.has_gaps = false};
+    charl__text text = {0};
+    char *lists[2] = {NULL, NULL}, *label = NULL;
+    bool regression = false;
+    int target;
+
+    CHARL_TRY_CLEANUP(open_table(&c, lists));
+    target = opt->target ? -1 : usual_target(&c.table);
+    if (target >= 0) {
+        CHARL_TRY_CLEANUP(charl__strdup(charl__table_field(&c.table, target), &label));
+        settings.label = label;
+    }
+    CHARL_TRY_CLEANUP(read_first(&c));
+    for (int i = 0; i < c.recipe.n; i++) {
+        c.look[i].collects = true;
+    }
+    CHARL_TRY_CLEANUP(look(&c));
+    CHARL_REQUIRE_CLEANUP(c.n_labels == 1, CHARL_ERR_CONFIG, "--target %s: one column is the target", opt->target);
+    for (target = c.label[0]; !settings.label && target > 0 && !can_be_target(&c, target); target--) {
+    }
+    CHARL_REQUIRE_CLEANUP(settings.label || can_be_target(&c, target), CHARL_ERR_DATA,
+                          "%s: which column is the target is not known; HINT --target names it", path);
+    CHARL_TRY_CLEANUP(suggest_target(&c, target, opt, &s, &regression));
+    for (int i = 0; i < c.recipe.n; i++) {
+        if (i != target) {
+            CHARL_TRY_CLEANUP(suggest_column(&c, i, opt, &s));
+        }
+    }
+    CHARL_TRY_CLEANUP(write_suggestion(&c, target, regression, &s, &text));
+    *out = charl__text_steal(&text);
+cleanup:
+    close_import(&c);
+    charl__text_fini(&text);
+    charl__text_fini(&s.drop);
+    charl__text_fini(&s.categorical);
+    charl__text_fini(&s.na);
+    charl_free(label);
+    charl_free(lists[0]);
+    charl_free(lists[1]);
+    return st;
 }
 
 static bool check_settings(const void *settings, const char **key, char *reason)
@@ -1279,6 +1508,7 @@ const charl_importer charl__importer_csv = {
     .shuffles = true,
     .note = NOTE,
     .run = run_csv,
+    .suggest = suggest_csv,
 };
 
 const charl_importer charl__importer_parquet = {
@@ -1293,4 +1523,5 @@ const charl_importer charl__importer_parquet = {
     .shuffles = true,
     .note = NOTE " Columns that hold lists, maps or structures are left out.",
     .run = run_parquet,
+    .suggest = suggest_csv,
 };

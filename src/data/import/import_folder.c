@@ -11,6 +11,7 @@
 #include "io/dataset/pictures/pictures.h"
 #include "io/dataset/text_labels.h"
 #include "data/image/image_files.h"
+#include "data/image/image_pixels.h"
 #include "data/table/table.h"
 #include "data/import/import_rows.h"
 #include "data/import/importer.h"
@@ -401,6 +402,44 @@ cleanup:
     return st;
 }
 
+/* The size of the images, if it is small and all that are looked at have it; else the size of launch/photos.ini. Gray images have one channel. */
+static charl_status suggest_images(const char *path, const charl_suggest_options *opt, char **out)
+{
+    enum { LOOKED_AT = 16, LEAST = 8, MOST = 64 };
+    CHARL_SCOPED(collection_fini) collection c = {.folder = path};
+    CHARL_SCOPED(charl__text_fini) charl__text settings = {0};
+    int64_t height = 0, width = 0;
+    bool small = true, gray = true;
+
+    CHARL_TRY(collect(&c, NULL));
+    for (int64_t k = 0; k < LOOKED_AT && k < c.images.count; k++) {
+        CHARL_SCOPED(charl__pixels_fini) charl__pixels p = {0};
+        const int64_t i = c.images.count < LOOKED_AT ? k : k * (c.images.count / LOOKED_AT);
+        const charl_status st = charl__pixels_read(c.images.paths[i], &p);
+
+        if (st == CHARL_ERR_DATA) { /* the import lists all files that cannot be read */
+            charl_error_clear();
+            continue;
+        }
+        CHARL_TRY(st);
+        small = small && (height == 0 || (height == p.height && width == p.width));
+        height = p.height;
+        width = p.width;
+        for (int64_t at = 0; gray && at < 3 * height * width; at += 3) {
+            gray = p.rgb[at] == p.rgb[at + 1] && p.rgb[at] == p.rgb[at + 2];
+        }
+    }
+    small = small && height >= LEAST && width >= LEAST && height <= MOST && width <= MOST;
+    height = small ? height : MOST;
+    width = small ? width : MOST;
+    charl__suggest_note(opt, "images become %lldx%lld pixels%s", (long long)height, (long long)width,
+                        gray ? ", gray" : "");
+    CHARL_TRY(charl__text_printf(&settings, "size=%lldx%lld%s", (long long)height, (long long)width,
+                                 gray ? "\nchannels=1" : ""));
+    *out = charl__text_steal(&settings);
+    return CHARL_OK;
+}
+
 static const charl_key keys[] = {
     {"size", CHARL_KEY_PAIR, offsetof(images_settings, size), "[1,4096]", true,
      "height and width of every sample, as in 32x48; one number for a square (required)", NULL},
@@ -425,4 +464,5 @@ const charl_importer charl__importer_images = {
     .most = 2,
     .note = "The second folder becomes the validation set, with --val-split the test set.",
     .run = run_images,
+    .suggest = suggest_images,
 };

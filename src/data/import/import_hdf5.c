@@ -6,6 +6,8 @@
 #include "data/import/import_hdf5_groups.h"
 #include "io/commit.h"
 #include "data/import/importer.h"
+#include "data/rows/npy.h"
+#include "io/dataset/dataset_hint.h"
 #include "io/dataset/dataset_read.h"
 #include "io/paths.h"
 #include "io/scoped.h"
@@ -70,6 +72,31 @@ static bool check_hdf5(const void *settings, const char **key, char *reason)
     return false;
 }
 
+/* The arrays that have the usual names of samples and targets. */
+static charl_status suggest_hdf5(const char *path, const charl_suggest_options *opt, char **out)
+{
+    CHARL_H5_SCOPE;
+    CHARL_SCOPED(charl__text_fini) charl__text settings = {0};
+    char hint[CHARL__DATASET_HINT] = "";
+    const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    int k = 0;
+
+    CHARL_REQUIRE(file >= 0, CHARL_ERR_DATA, "%s: cannot be opened by HDF5", path);
+    while (charl__usual_arrays[k][0] && (H5Lexists(file, charl__usual_arrays[k][0], H5P_DEFAULT) <= 0 ||
+                                         H5Lexists(file, charl__usual_arrays[k][1], H5P_DEFAULT) <= 0)) {
+        k++;
+    }
+    charl__dataset_hint_arrays(file, hint);
+    H5Fclose(file);
+    CHARL_REQUIRE(charl__usual_arrays[k][0], CHARL_ERR_DATA,
+                  "%s: which arrays are samples and targets is not known%s of `charl data import hdf5`", path, hint);
+    charl__suggest_note(opt, "samples are the array /%s, targets the array /%s", charl__usual_arrays[k][0],
+                        charl__usual_arrays[k][1]);
+    CHARL_TRY(charl__text_printf(&settings, "x=/%s\ny=/%s", charl__usual_arrays[k][0], charl__usual_arrays[k][1]));
+    *out = charl__text_steal(&settings);
+    return CHARL_OK;
+}
+
 static const charl_key keys[] = {
     {"x", CHARL_KEY_TEXT, offsetof(charl__hdf5_settings, x), NULL, false,
      "name of the input array in files that charl did not write, e.g. /images; with --y @NAME a pattern such as "
@@ -97,4 +124,5 @@ const charl_importer charl__importer_hdf5 = {
             "their splits, and need neither --x nor --y.",
     .shuffles = true,
     .run = run_hdf5,
+    .suggest = suggest_hdf5,
 };

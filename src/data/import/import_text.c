@@ -460,6 +460,13 @@ cleanup:
     return st;
 }
 
+/* Every character is a token: the text need not be large enough to train a vocabulary. */
+static charl_status suggest_text(const char *path, const charl_suggest_options *opt, char **out)
+{
+    (void)path, (void)opt;
+    return charl__strdup("tokenizer=chars", out);
+}
+
 static const charl_key keys[] = {
     {"tokenizer", CHARL_KEY_TEXT, offsetof(text_settings, tokenizer), NULL, false,
      "bytes (default), chars, bpe (byte pair encoding, trained on the training set), or the file "
@@ -490,4 +497,5 @@ const charl_importer charl__importer_text = {
             "such as 'data/*.txt'. A document is a "
             "file, a line of a .jsonl file or a row of a Parquet file; an end-of-text token separates documents.",
     .run = run_text,
+    .suggest = suggest_text,
 };

@@ -1,6 +1,7 @@
 /* The registry of importers. */
 #include "data/import/importer.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/options.h"
 #include "io/commit.h"
 #include "io/dataset/order/split.h"
+#include "io/kind.h"
 
 static const charl__registry importers = {.what = "importer", .built_in = charl__importers};
 
@@ -92,6 +94,54 @@ charl_status charl_import(const char *format, const char *const *settings, const
     CHARL_TRY(parse_settings(t, settings, own));
     CHARL_TRY(t->run(own, files, n, out, opt ? opt : &plain));
     return CHARL_OK;
+}
+
+/* Whether charl_import needs no setting. */
+static bool has_no_required(const charl_importer *t)
+{
+    for (int i = 0; i < t->row.n_keys; i++) {
+        if (t->row.keys[i].required) {
+            return false;
+        }
+    }
+    return true;
+}
+
+charl_status charl_import_suggest(const char *path, const charl_suggest_options *opt, const charl_importer **importer,
+                                  char **out)
+{
+    CHARL_GIVEN(path, importer, out);
+    CHARL__OPTIONS(charl_suggest_options, opt);
+    const charl_suggest_options plain = {sizeof plain};
+    const charl__kind *kind = charl__kind_of(path);
+    const charl_importer *t = kind && kind->importer ? charl_importer_find(kind->importer) : NULL;
+    char hint[CHARL__KIND_HINT];
+
+    *importer = NULL;
+    *out = NULL;
+    CHARL_REQUIRE(kind, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
+    CHARL_REQUIRE(kind->as != ~0U && (t ? t->suggest || has_no_required(t) : (kind->as & CHARL__KIND_DATASET) != 0),
+                  CHARL_ERR_DATA,
+                  "%s is %s, not a dataset, a table, a folder of images, a text or an archive of arrays%s", path,
+                  kind->name, charl__kind_hint(kind, path, hint));
+    CHARL_REQUIRE((t && t->shuffles && t->suggest) || !opt || (!opt->target && opt->choice == CHARL_TARGET_GUESSED),
+                  CHARL_ERR_CONFIG, "%s is %s: only the target of a table can be chosen", path, kind->name);
+    CHARL_TRY(t && t->suggest ? t->suggest(path, opt ? opt : &plain, out) : charl__strdup("", out));
+    *importer = t;
+    return CHARL_OK;
+}
+
+void charl__suggest_note(const charl_suggest_options *opt, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    if (opt->noted) {
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        opt->noted(opt->ctx, text);
+    }
 }
 
 void charl__import_note(const charl_import_options *opt, const char *fmt, ...)

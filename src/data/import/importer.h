@@ -12,6 +12,9 @@ extern const void *const charl__importers[];
 /** Report one line to the user, at most 1023 bytes, through opt->noted. Does nothing if opt or opt->noted is NULL. */
 void charl__import_note(const charl_import_options *opt, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
+/** The same for a decision of a suggestion, through opt->noted. */
+void charl__suggest_note(const charl_suggest_options *opt, const char *fmt, ...) CHARL_PRINTF(2, 3);
+
 /** Check the training and validation files of an import; val_file, if not NULL, is the only validation file: neither may be the output,
  *  and val_file excludes a val_split. Errors: also ERR_CONFIG. */
 charl_status charl__import_paths(charl__paths paths[2], const char *const *names, int n, const char *val_file,

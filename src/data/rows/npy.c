@@ -39,33 +39,35 @@ static charl_status set_shape(charl__npy *a, const char *path, const charl_shape
     return CHARL_OK;
 }
 
+const char *const charl__usual_arrays[][2] = {{"x", "y"},
+                                              {"X", "y"},
+                                              {"X", "Y"},
+                                              {"x_train", "y_train"},
+                                              {"X_train", "y_train"},
+                                              {"train_images", "train_labels"},
+                                              {"images", "labels"},
+                                              {"data", "labels"},
+                                              {"data", "targets"},
+                                              {"data", "target"},
+                                              {"features", "labels"},
+                                              {"arr_0", "arr_1"},
+                                              {NULL, NULL}};
+
 /* The requested array of an archive. */
 static charl_status choose_member(const char *path, const charl__zip_member *members, int64_t n, const char *name,
                                   bool targets, const charl__zip_member **out)
 {
-    static const char *const usual[][2] = {{"x", "y"},
-                                           {"X", "y"},
-                                           {"X", "Y"},
-                                           {"x_train", "y_train"},
-                                           {"X_train", "y_train"},
-                                           {"train_images", "train_labels"},
-                                           {"images", "labels"},
-                                           {"data", "labels"},
-                                           {"data", "targets"},
-                                           {"data", "target"},
-                                           {"features", "labels"},
-                                           {"arr_0", "arr_1"}};
     char list[512] = "";
 
     *out = NULL;
-    for (size_t k = 0; !*out && k < (name ? 1 : sizeof usual / sizeof *usual); k++) {
+    for (int k = 0; !*out && (name ? k == 0 : charl__usual_arrays[k][0] != NULL); k++) {
         const charl__zip_member *found[2] = {NULL, NULL};
 
         for (int64_t i = 0; i < n; i++) {
             const size_t length = strlen(members[i].name) - (charl__ends_in(members[i].name, ".npy") ? 4 : 0);
 
             for (int j = 0; j < 2; j++) {
-                const char *want = name ? name : usual[k][j];
+                const char *want = name ? name : charl__usual_arrays[k][j];
 
                 found[j] =
                     strlen(want) == length && memcmp(want, members[i].name, length) == 0 ? &members[i] : found[j];

@@ -18,6 +18,9 @@ typedef struct charl__npy {
     bool interleaved;       /* rows of the file are [h, w, c], and are converted to [c, h, w] */
 } charl__npy;
 
+/** Names of samples and of their targets in files of other programs, the most usual first; {NULL, NULL} at the end. */
+extern const char *const charl__usual_arrays[][2];
+
 /** Open `path` and read the header; `a` must be zeroed. Needs close on every path. In an archive, the array `name`; NULL: the array with the
  *  usual name of samples (x, X, x_train, images, data, ...), or with `targets`, of targets. Errors: ERR_DATA for an archive without it,
  *  naming its arrays, and for a file that is not an array, in Fortran order, or of another type. */
