@@ -82,6 +82,9 @@ typedef struct charl_residual_block_config {
     int64_t stride;   /* default 1 */
     int64_t width;    /* bottleneck: channels of the 3x3 convolution; default 0: channels / 4 */
     int64_t groups;   /* bottleneck: of the 3x3 convolution; default 1 */
+    /* a shortcut with another size is average pooling over stride x stride pixels and a 1x1 convolution of stride 1,
+     * named downsample.1 and downsample.2 with its norm, as in timm; default false */
+    bool pool_shortcut;
 } charl_residual_block_config;
 
 typedef struct charl_norm_config {
@@ -366,17 +369,22 @@ charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config)
 typedef enum charl_resnet_stem {
     CHARL_RESNET_STEM_AUTO,     /* cifar for the depths for small images, else imagenet */
     CHARL_RESNET_STEM_IMAGENET, /* 7x7 convolution of stride 2, 3x3 max pooling of stride 2 */
-    CHARL_RESNET_STEM_CIFAR     /* 3x3 convolution of stride 1 */
+    CHARL_RESNET_STEM_CIFAR,    /* 3x3 convolution of stride 1 */
+    CHARL_RESNET_STEM_DEEP      /* three 3x3 convolutions, the first of stride 2, 3x3 max pooling of stride 2 */
 } charl_resnet_stem;
 
 /** Append a residual network with torchvision's names: conv1, bn1, [maxpool], layer1.0 ..., avgpool, fc. Each group has
  *  twice the channels of the previous one; shortcuts between groups are 1x1 convolutions. Initial values are
- *  torchvision's. */
+ *  torchvision's. A bottleneck in a group of C channels has a 3x3 convolution of floor(C * group_width / 64) * groups
+ *  channels in as many groups: ResNeXt-50 32x4d has groups = 32 and group_width = 4, Wide ResNet-50-2 group_width =
+ *  128. */
 typedef struct charl_resnet_config {
     int64_t depth; /* CHARL_RESNET_DEPTHS */
     int64_t width; /* channels of the first group; 0: 64, or 16 for the depths for small images */
     charl_resnet_stem stem;
     int64_t outputs;
+    int64_t groups, group_width; /* of bottlenecks; 0: 1, 64 */
+    bool pool_shortcut;          /* of charl_residual_block_config */
 } charl_resnet_config;
 /** Local. Errors: as charl_model_add. */
 charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *config) CHARL_MUST_CHECK;

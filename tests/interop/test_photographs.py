@@ -4,11 +4,8 @@ authors publish too, and the weights that charl exports are those of the file. S
 have squeeze and excitation. CHARL_TEST_LONG=1: all sizes of which there are weights, else the smallest.
 """
 import importlib.util
-import json
 import os
 import pathlib
-import struct
-import subprocess
 import sys
 import tempfile
 
@@ -17,11 +14,12 @@ import environment
 environment.enter("photographs")
 
 # pylint: disable=wrong-import-position
-import h5py
 import numpy as np
 import torch
 from PIL import Image
 from efficientnet_lite_pytorch import EfficientNet
+
+import published
 
 SIZES = {"lite0": 224, "lite1": 240, "lite2": 260}
 CLASSES = 1000
@@ -41,56 +39,6 @@ def photographs(size):
         image = image.crop((left, top, left + side, top + side)).resize((size, size), Image.BICUBIC)
         rows.append((np.asarray(image, np.float32).transpose(2, 0, 1) - 127) / 128)
     return np.stack(rows)
-
-
-def run(*command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\nfailed with {done.returncode}:\n{done.stdout}")
-
-
-def outputs_of_charl(folder, variant, weights, x):
-    """A run that starts from the weights leaves a checkpoint of step 0, whose outputs are predicted as measurements."""
-    data, output, config, predicted = (folder / f"{variant}{end}" for end in (".h5", "-run", ".ini", "-out.h5"))
-    with h5py.File(data, "w") as f:
-        f["x"], f["y"] = x, np.zeros((len(x), CLASSES), np.float32)
-    output.mkdir()
-    (output / "CHECKPOINT").touch()
-    config.write_text(f"""[run]
-output_dir = {output}
-[data]
-path = {data}
-x = /x
-y = /y
-[model]
-type = efficientnet
-variant = {variant}
-[init]
-from = {weights}
-[train]
-loss = mse
-max_steps = 1
-batch_size = 1
-[device]
-share = yes
-""")
-    run(environment.BIN / "charl-train", "-q", config)
-    run(environment.BIN / "charl", "predict", output / "checkpoints" / "step-00000000.h5", data, "-x", "/x", "-y", "/y", "-s", "train", "-o",
-        predicted)
-    with h5py.File(predicted) as f:
-        return f["output"][...], output / "checkpoints" / "step-00000000.h5"
-
-
-def exported(folder, checkpoint):
-    """The tensors of a file of safetensors that charl writes."""
-    path = folder / "exported.safetensors"
-    run(environment.BIN / "charl", "checkpoint", "export", checkpoint, "-o", path)
-    data = path.read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    return {k: np.frombuffer(data[8 + size:], {"F32": np.float32, "I64": np.int64}[v["dtype"]], offset=v["data_offsets"][0],
-                             count=int(np.prod(v["shape"]))).reshape(v["shape"]) for k, v in header.items()}
 
 
 def random_model(variant, size, path):
@@ -116,17 +64,12 @@ def check(folder, variant, size):
     x = photographs(size)
     with torch.no_grad():
         want = model(torch.tensor(x)).numpy()
-    got, checkpoint = outputs_of_charl(folder, variant, weights, x)
-    error = np.abs(got - want).max() / np.abs(want).max()
-    print(f"{variant}: classes {got.argmax(1)}; outputs differ by {error:.1e} of the largest, {np.abs(want).max():.2f}", flush=True)
-    if not error < 1e-5 or (got.argmax(1) != want.argmax(1)).any():
-        sys.exit(f"{variant}: outputs differ by {error}, classes {want.argmax(1)}")
-    theirs = {k: v.numpy().copy() for k, v in model.state_dict().items()}
-    back = exported(folder, checkpoint)
-    model.load_state_dict({k: torch.tensor(v) for k, v in back.items()}, strict=True)
-    for name, value in theirs.items():
-        if not name.endswith("num_batches_tracked") and not np.array_equal(back[name], value):
-            sys.exit(f"{variant}: {name} came back changed")
+    run = published.Run(folder, variant, ["type = efficientnet", f"variant = {variant}"], weights, x, np.zeros((len(x), CLASSES), np.float32))
+    got = run.outputs()
+    published.compare(variant, "outputs", got, want, 1e-5)
+    if (got.argmax(1) != want.argmax(1)).any():
+        sys.exit(f"{variant}: classes {got.argmax(1)}, not {want.argmax(1)}")
+    published.check_export(variant, model, run.exported())
 
 
 def main():

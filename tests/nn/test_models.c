@@ -184,6 +184,8 @@ static void test_resnet_sizes(void **state)
         {{.depth = 50, .outputs = 1000}, 64, 25557032},
         {{.depth = 101, .outputs = 1000}, 64, 44549160},
         {{.depth = 152, .outputs = 1000}, 64, 60192808},
+        {{.depth = 50, .outputs = 1000, .groups = 32, .group_width = 4}, 64, 25028904},
+        {{.depth = 50, .outputs = 1000, .group_width = 128}, 64, 68883240},
         {{.depth = 18, .outputs = 10, .stem = CHARL_RESNET_STEM_CIFAR}, 32, 11173962},
         {{.depth = 20, .outputs = 10}, 32, 269722 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64},
         {{.depth = 56, .outputs = 10}, 32, 853018 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64},
@@ -269,7 +271,8 @@ static void test_refused_blocks(void **state)
                                              narrow = {CHARL_RESIDUAL_BOTTLENECK, .channels = 3, .stride = 1,
                                                        .groups = 1},
                                              odd_groups = {CHARL_RESIDUAL_BOTTLENECK, .channels = 16, .stride = 1,
-                                                           .groups = 3};
+                                                           .groups = 3},
+                                             pooled = {.channels = 8, .stride = 2, .groups = 1, .pool_shortcut = true};
     char long_name[252];
     const struct {
         const char *name;
@@ -282,6 +285,7 @@ static void test_refused_blocks(void **state)
         {"b", &grouped_basic, {3, {4, 5, 5}}, CHARL_ERR_SHAPE, "b: residual_block: width"},
         {"b", &narrow, {3, {4, 5, 5}}, CHARL_ERR_SHAPE, "b: residual_block: a bottleneck has"},
         {"b", &odd_groups, {3, {4, 5, 5}}, CHARL_ERR_SHAPE, "b.conv2: conv2d: groups"},
+        {"b", &pooled, {3, {4, 6, 5}}, CHARL_ERR_SHAPE, "b: residual_block: pool_shortcut = yes needs"},
         {long_name, &plain, {3, {4, 5, 5}}, CHARL_ERR_CONFIG, "too long"},
     };
 

@@ -55,8 +55,16 @@ static charl_var *shortcut(const charl_layer_build *b, charl_var *x, int64_t cha
 {
     const charl_residual_block_config *c = b->settings;
     const stage projection = {"downsample.0", "downsample.1", c->channels, 1, c->stride, 1, NULL};
+    const stage pooled = {"downsample.1", "downsample.2", c->channels, 1, 1, 1, NULL};
+    const int step = (int)c->stride;
 
-    return c->stride == 1 && channels_in == c->channels ? x : build_stage(b, &projection, x);
+    if (step == 1 && channels_in == c->channels) {
+        return x;
+    }
+    if (c->pool_shortcut && step > 1) {
+        x = charl_avg_pool2d(b->g, x, &(charl_window){{step, step}, {step, step}, {0, 0}, {1, 1}});
+    }
+    return build_stage(b, c->pool_shortcut ? &pooled : &projection, x);
 }
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
@@ -74,6 +82,10 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (c->kind == CHARL_RESIDUAL_BOTTLENECK && inner_channels(c) < 1) {
         return charl__graph_refuse(b->g, "residual_block: a bottleneck has at least 4 channels, or a width");
     }
+    if (c->pool_shortcut && (in.dim[2] % c->stride != 0 || in.dim[3] % c->stride != 0)) {
+        return charl__graph_refuse(b->g,
+                                   "residual_block: pool_shortcut = yes needs a height and width that stride divides");
+    }
     y = branch(b, x);
     return charl_relu(b->g, charl_add(b->g, y, shortcut(b, x, in.dim[1])));
 }
@@ -88,6 +100,8 @@ static const charl_key keys[] = {
     CHARL__KEY(charl_residual_block_config, width, INT, "[0,1e6]", false,
                "bottleneck: channels inside; 0 = channels / 4"),
     CHARL__KEY(charl_residual_block_config, groups, INT, "[1,1e6]", false, "bottleneck: groups of the 3x3 convolution"),
+    CHARL__KEY(charl_residual_block_config, pool_shortcut, BOOL, NULL, false,
+               "average pooling, then a convolution of stride 1, in a shortcut that changes the size"),
 };
 
 const charl_layer_type charl__layer_residual_block =
