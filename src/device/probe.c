@@ -36,16 +36,15 @@ static charl_status probe_zero_copy(charl_device *dev)
     return CHARL_OK;
 }
 
-/* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. The extension string is not reliable: NVIDIA's driver compiles half
- * arithmetic without reporting cl_khr_fp16, others report and emulate it. CPUs that do not report it are not tested, because PoCL's
- * compiler would print an error. */
+/* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. NVIDIA's driver compiles it without reporting cl_khr_fp16. Other
+ * devices that do not report it are not tested: some compilers print an error, or end the process. */
 static charl_status probe_fp16(charl_device *dev)
 {
     charl_status st = CHARL_OK;
     charl__buffer *b = NULL;
     float got = 0;
 
-    if (dev->info.kind == CHARL_DEVICE_CPU && !dev->found.has_half) {
+    if (!dev->found.has_half && dev->found.capability == 0) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));

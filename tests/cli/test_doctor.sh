@@ -31,8 +31,10 @@ says 1 "^error +icd +.*/nowhere: No such file"
 echo libno-such-driver.so.1 >bad/other.icd
 cp /etc/OpenCL/vendors/*.icd bad/ 2>/dev/null
 expect 0 "one driver is missing" doctor OCL_ICD_VENDORS="$T/bad"
-says 1 "^warning +icd +.*/other.icd: libno-such-driver.so.1 cannot"
+says 1 "^warning +icd +.*/other.icd: libno-such-driver.so.1: cannot open shared object file: No such file"
 says 1 "^ok +device +0: "
+expect 0 "arithmetic of its own" doctor CHARL_FAULT=device.arithmetic:1
+says 1 "^warning +arithmetic +device 0 rounds f32 in a way of its own .divide."
 
 # The cache
 mkdir shared && chmod 777 shared

@@ -112,9 +112,14 @@ static void check_icd_file(doctor *d, const char *path)
         say(d, OK, "icd", NULL, "%s: %s", path, line);
         dlclose(library);
     } else {
+        const char *why = dlerror(); /* begins with the library's name */
+
         say(d, WARNING, "icd",
-            "the file names a driver that is not installed, or not complete: install it, or remove the file",
-            "%s: %s cannot be loaded", path, line[0] ? line : "(empty)");
+            "the file names a driver that is not installed, or not complete: install it, or remove the file", "%s: %s",
+            path,
+            !line[0] ? "the file is empty"
+            : why    ? why
+                     : "the driver cannot be loaded");
     }
 }
 
@@ -163,27 +168,38 @@ static void check_health(doctor *d, const charl_device_info *info)
     }
 }
 
-/* Opening a device compiles kernels and runs them. */
+/* Opens a device, and compiles and runs a kernel with f32 arithmetic. */
 static void check_kernels(doctor *d, const charl_device_info *info)
 {
+    charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
     charl_device *dev = NULL;
     char select[16];
+    const char *wrong = NULL;
     const double begun = charl__cli_clock_s();
 
     snprintf(select, sizeof select, "%d", info->index);
     if (charl_device_open(&(charl_device_request){sizeof(charl_device_request), .select = select, .local_size = 1,
                                                   .exact = true, .share = true},
-                          &dev) == CHARL_OK) {
+                          &dev) == CHARL_OK &&
+        charl_device_check_arithmetic(dev, table) == CHARL_OK) {
         const charl_device_memory m = charl_device_get_memory(dev);
 
+        for (int i = 0; i < CHARL_ARITHMETIC_COUNT && !wrong; i++) {
+            wrong = table[i].wrong > 0 ? table[i].name : NULL;
+        }
         say(d, OK, "device", NULL, "%d: %s, %s, driver %s, %.1f GiB; compiles and runs kernels (%.1f s)", info->index,
             info->name, info->platform, info->driver, (double)m.capacity / (double)GIB, charl__cli_clock_s() - begun);
-        charl_device_close(dev);
+        if (wrong) {
+            say(d, WARNING, "arithmetic",
+                "it trains, but not to the bits of other devices: `charl selftest --hash` has the details",
+                "device %d rounds f32 in a way of its own (%s)", info->index, wrong);
+        }
     } else {
         say_failure(
             d, ERROR, "device",
             "the driver is installed, but does not work: look at its version and, in a container, at its files");
     }
+    charl_device_close(dev);
 }
 
 static void check_devices(doctor *d)
