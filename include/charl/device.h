@@ -158,6 +158,11 @@ void charl_device_close(charl_device *dev);
 /** Borrowed, lives as long as the device. Local. */
 const charl_device_info *charl_device_get_info(const charl_device *dev);
 
+/** Describe an open device as one line of JSON that ends in a newline: charl_device_info, what else its driver reports
+ *  ("reports"), and what charl has found by running kernels and chooses kernels by ("found"). *out: owned by the caller
+ *  (charl_free). Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_device_json(const charl_device *dev, char **out) CHARL_MUST_CHECK;
+
 /** True if the device multiplies matrices of this type on matrix units: NVIDIA's tensor cores or, for bf16, Intel's
  *  AMX. If so, bf16 and f16 are faster than f32. f32 uses tensor cores as tf32, only if the request allowed it; bf16
  *  and f16 use neither if it said exact_half. Local. */

@@ -235,10 +235,11 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
  *  `seed`. Devices with the same digest have computed the same bits. In half types, compare devices that were opened
  *  with exact_half.
  *
- *  each  NULL, or called with the hash of every operator
- *  hash  [65] hexadecimal digits; the caller's
+ *  each  NULL, or called with the hash of every operator; "" for one whose check failed
+ *  hash  [65] hexadecimal digits; the caller's; "" after an error
  *
- *  Blocks. Local. Deterministic. Errors: as charl_operator_check; ERR_DTYPE  another precision. */
+ *  Blocks. Local. Deterministic. Errors: those of the first charl_operator_check that failed, after all others;
+ *  ERR_DTYPE  another precision. */
 charl_status charl_operator_hash(charl_device *dev, charl_dtype precision, uint64_t seed,
                                  void (*each)(void *ctx, const char *name, const char *hash), void *ctx,
                                  char hash[65]) CHARL_MUST_CHECK;

@@ -7,8 +7,8 @@
  *  registers or, on NVIDIA's tensor cores, from local memory.
  *
  *      charl_roofline_multiply(dev, CHARL_BF16, &peak);
- *      charl_roofline_run(peak);                          time it, and wait for the device (charl_device_sync)
- *      mfu = flops_of_a_step / step_s / (charl_roofline_get_amount(peak) / seconds);         model FLOP utilization
+ *      charl_roofline_measure(peak, &per_s);
+ *      mfu = flops_of_a_step / step_s / per_s;            model FLOP utilization
  *
  *  The kernels on tensor cores and AMX use the same instructions as charl's matrix products, whose rate the peak
  *  therefore limits. */
@@ -36,6 +36,10 @@ double charl_roofline_get_amount(const charl_roofline *c);
 /** Enqueue one run, about a millisecond of arithmetic or the whole copy. Async. Local. Errors:
  *  ERR_KERNEL, ERR_DEVICE. */
 charl_status charl_roofline_run(charl_roofline *c) CHARL_MUST_CHECK;
+
+/** Amount per second: the fastest of three runs, after one that compiles. Blocks, until all earlier work of the device
+ *  is done as well. Local. Errors: ERR_KERNEL, ERR_DEVICE. */
+charl_status charl_roofline_measure(charl_roofline *c, double *per_s) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -16,11 +16,14 @@ enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32, CHARL__DEVICE_USES = 48
 typedef struct charl__found {
     void *platform, *id; /* cl_platform_id, cl_device_id */
     char platform_version[256];
-    bool unified;       /* shares the host's memory */
-    bool has_half;      /* cl_khr_fp16 is reported */
-    bool rounds_divide; /* correctly rounded division and square root can be requested */
-    int vector_width;   /* preferred, in floats; at least 1 */
-    int capability;     /* of NVIDIA's GPUs: compute capability, times 10; else 0 */
+    bool unified;                /* shares the host's memory */
+    bool has_half;               /* cl_khr_fp16 is reported */
+    bool rounds_divide;          /* correctly rounded division and square root can be requested */
+    bool has_denormals, has_fma; /* of f32, are reported */
+    bool has_local;              /* local memory of its own, not a part of global memory */
+    int lockstep;     /* work-items of a warp (NVIDIA) or wavefront (AMD); 0: not reported. No kernel depends on it */
+    int vector_width; /* preferred, in floats; at least 1 */
+    int capability;   /* of NVIDIA's GPUs: compute capability, times 10; else 0 */
     charl_device_info info;
 } charl__found;
 

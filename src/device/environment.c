@@ -1,4 +1,5 @@
-/* The environment of a run, as JSON: env.json of a run directory, and `charl-train --env=json`. */
+/* JSON about the machine. The environment of a run: env.json of a run directory, and `charl-train --env=json`. An open device: a report of
+ * `charl selftest`. */
 #include "charl/environment.h"
 
 #include <inttypes.h>
@@ -11,10 +12,11 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text/text.h"
-#include "charl/device.h"
+#include "device/device_private.h"
 
 enum { MAX_DEVICES = 64 };
 
+/* Without the closing brace. */
 static charl_status device_json(charl__text *t, const charl_device_info *d)
 {
     CHARL_TRY(
@@ -26,7 +28,7 @@ static charl_status device_json(charl__text *t, const charl_device_info *d)
     CHARL_TRY(charl__text_json(t, d->driver));
     CHARL_TRY(charl__text_printf(t, ",\"pci\":"));
     CHARL_TRY(charl__text_json(t, d->pci));
-    CHARL_TRY(charl__text_printf(t, ",\"compute_units\":%d,\"bytes\":%" PRId64 "}", d->compute_units, d->global_bytes));
+    CHARL_TRY(charl__text_printf(t, ",\"compute_units\":%d,\"bytes\":%" PRId64, d->compute_units, d->global_bytes));
     return CHARL_OK;
 }
 
@@ -111,6 +113,7 @@ static charl_status environment_json(charl__text *t)
     for (int i = 0; i < n && i < MAX_DEVICES; i++) {
         CHARL_TRY(charl__text_printf(t, "%s", i > 0 ? "," : ""));
         CHARL_TRY(device_json(t, &d[i]));
+        CHARL_TRY(charl__text_printf(t, "}"));
     }
     CHARL_TRY(charl__text_printf(t, "]}\n"));
     return CHARL_OK;
@@ -123,6 +126,52 @@ charl_status charl_environment_json(char **out)
 
     *out = NULL;
     CHARL_TRY(environment_json(&t));
+    *out = charl__text_steal(&t);
+    return CHARL_OK;
+}
+
+static const char *word(bool yes)
+{
+    return yes ? "true" : "false";
+}
+
+/* What the driver reports, and what charl has found and chooses its kernels by. */
+static charl_status open_device_json(charl__text *t, const charl_device *dev)
+{
+    const charl_device_info *d = &dev->info;
+    const charl__found *f = &dev->found;
+    const charl__device_facts *is = &dev->facts;
+
+    CHARL_TRY(device_json(t, d));
+    CHARL_TRY(charl__text_printf(t, ",\"vendor\":"));
+    CHARL_TRY(charl__text_json(t, d->vendor));
+    CHARL_TRY(charl__text_printf(t, ",\"version\":"));
+    CHARL_TRY(charl__text_json(t, d->version));
+    CHARL_TRY(charl__text_printf(t, ",\"platform_version\":"));
+    CHARL_TRY(charl__text_json(t, f->platform_version));
+    CHARL_TRY(charl__text_printf(
+        t,
+        ",\"backend\":\"%s\",\"largest_buffer_bytes\":%" PRId64 ",\"local_bytes\":%" PRId64
+        ",\"has_local_memory\":%s,\"largest_group\":%d,\"lockstep\":%d,\"vector_width\":%d,\"unified_memory\":%s",
+        d->backend, d->max_alloc_bytes, d->local_bytes, word(f->has_local), d->max_group, f->lockstep, f->vector_width,
+        word(f->unified)));
+    CHARL_TRY(charl__text_printf(
+        t, ",\"reports\":{\"half\":%s,\"denormals\":%s,\"rounded_divide\":%s,\"fma\":%s,\"compute_capability\":%d}",
+        word(f->has_half), word(f->has_denormals), word(f->rounds_divide), word(f->has_fma), f->capability));
+    return charl__text_printf(
+        t,
+        ",\"found\":{\"half\":%s,\"shared_buffers\":%s,\"group\":%d,\"ptx\":%s,\"mma\":%s,\"wgmma\":%s,\"amx\":%s}}\n",
+        word(is->fp16), word(is->zero_copy), is->group, word(is->nvidia.ptx), word(is->nvidia.mma),
+        word(is->nvidia.wgmma), word(is->x86.amx));
+}
+
+charl_status charl_device_json(const charl_device *dev, char **out)
+{
+    CHARL_GIVEN(dev && out);
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
+
+    *out = NULL;
+    CHARL_TRY(open_device_json(&t, dev));
     *out = charl__text_steal(&t);
     return CHARL_OK;
 }

@@ -29,6 +29,16 @@ hint 'charl devices'
 CHARL_DEVICE=99 expect 4 'CHARL_DEVICE is set: device "99" matches none' selftest --op relu
 expect 4 'device "name:nonsense" matches none' selftest --device name:nonsense
 
+# in_report TEXT: report.json is JSON, and has it
+in_report() {
+    checks=$((checks + 1))
+    if ! /usr/bin/python3 -m json.tool report.json >json || ! grep -q -e "$1" report.json; then
+        echo "report.json lacks $1:"
+        cat report.json
+        failures=$((failures + 1))
+    fi
+}
+
 # The bits of a device: the same on every one whose arithmetic is that of IEEE 754 (docs/exactness.md).
 if "$charl" selftest --hash --op relu >out 2>err; then
     [ "$(grep -c '  *yes  ' out)" = 8 ] || { echo "not all of the arithmetic was looked at:"; cat out; failures=$((failures + 1)); }
@@ -43,6 +53,15 @@ relu bf16  *340bbfc0496cd605322d5dbea59ab3a6
 softmax bf16  *da8b0498ebf7bbccaa09b1a40e65c413
 linear_integer bf16  *9ae67ce8b54c4f3729abb4bc60e5a023
 HASHES
+    expect 0 '^relu bf16 .*340bbf' selftest --type bf16 --op relu --report report.json
+    in_report '"relu": "340bbfc0496cd605322d5dbea59ab3a6"'
+    in_report '"no contraction": true'
+    in_report '"speed": {"copy_gb_per_s": [0-9]'
+    if grep -q '"operators f32"' report.json || [ -e report.json.part ]; then
+        echo "--type bf16 reports f32, or its unfinished report is still there"
+        failures=$((failures + 1))
+    fi
+    expect 8 'cannot write none/x/r.json: No such file' selftest --op relu --report none/x/r.json
     CHARL_FAULT=device.arithmetic:1 expect 1 '^divide  *NO   a / b is rounded to nearest even (1 of 4096 are not; with a = ' selftest --hash --op relu
 else
     skipped "the hash of a device" "its arithmetic is not that of IEEE 754"
@@ -77,6 +96,8 @@ if cmp -s "$kernels/elementwise/map.cl" broken/elementwise/map.cl; then
     failures=$((failures + 1))
 fi
 CHARL_KERNEL_DIR=$dir/broken expect 1 '^  relu, sample 0: .*output 0\[[0-9]*\] is .*, the reference says ' selftest --op relu
+CHARL_KERNEL_DIR=$dir/broken expect 1 '^relu  *wrong$' selftest --op relu --type f32 --report report.json
+in_report '"relu": "wrong"'
 CHARL_NO_TENSOR_CORES=1 CHARL_KERNEL_DIR=$dir/broken expect 1 '^0 operators passed, 1 failed' selftest --op relu
 
 # A signal ends the program, although the driver has taken the handlers. It gets it while it stands still in the middle

@@ -21,7 +21,9 @@ enum {
     PCI_DOMAIN_ID_NV = 0x400A,
     CAPABILITY_MAJOR_NV = 0x4000,
     CAPABILITY_MINOR_NV = 0x4001,
-    TOPOLOGY_AMD = 0x4037
+    WARP_NV = 0x4003,
+    TOPOLOGY_AMD = 0x4037,
+    WAVEFRONT_AMD = 0x4043
 };
 
 static void get_text(cl_device_id id, cl_device_info what, char *out, size_t bytes)
@@ -116,6 +118,7 @@ static void describe(charl__found *f)
     charl_device_info *d = &f->info;
     const cl_device_id id = f->id;
     const int width = (int)get_number(id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT);
+    const int64_t arithmetic = get_number(id, CL_DEVICE_SINGLE_FP_CONFIG);
 
     *d = (charl_device_info){.kind = kind_of(id)};
     get_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
@@ -132,7 +135,13 @@ static void describe(charl__found *f)
     clGetPlatformInfo(f->platform, CL_PLATFORM_VERSION, sizeof f->platform_version - 1, f->platform_version, NULL);
     f->unified = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     f->has_half = has_extension(id, "cl_khr_fp16");
-    f->rounds_divide = (get_number(id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    f->rounds_divide = (arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    f->has_denormals = (arithmetic & CL_FP_DENORM) != 0;
+    f->has_fma = (arithmetic & CL_FP_FMA) != 0;
+    f->has_local = get_number(id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
+    f->lockstep = (int)(has_extension(id, "cl_nv_device_attribute_query")    ? get_number(id, WARP_NV)
+                        : has_extension(id, "cl_amd_device_attribute_query") ? get_number(id, WAVEFRONT_AMD)
+                                                                             : 0);
     f->vector_width = width > 0 ? width : 1;
     f->capability = strstr(d->platform, "NVIDIA")
                         ? (int)(10 * get_number(id, CAPABILITY_MAJOR_NV) + get_number(id, CAPABILITY_MINOR_NV))

@@ -1,11 +1,14 @@
 /* Launches of kernels/device/roofline.cl. */
 #include "charl/roofline.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "tensor/roofline/nvidia/roofline_tensor_core.h"
 #include "tensor/roofline/x86/roofline_amx.h"
 
-enum { GROUPS_PER_UNIT = 8, FMA_ROUNDS = 16384 };
+enum { GROUPS_PER_UNIT = 8, FMA_ROUNDS = 16384, REPEATS = 3 };
 
 struct charl_roofline {
     charl_device *dev;
@@ -126,4 +129,21 @@ charl_status charl_roofline_run(charl_roofline *c)
 {
     CHARL_GIVEN(c);
     return charl__launch_enqueue(c->dev, &c->launch);
+}
+
+charl_status charl_roofline_measure(charl_roofline *c, double *per_s)
+{
+    CHARL_GIVEN(c && per_s);
+    double best = 0;
+
+    *per_s = 0;
+    for (int i = 0; i <= REPEATS; i++) { /* the first compiles */
+        const double begin = charl__clock_s();
+
+        CHARL_TRY(charl_roofline_run(c));
+        CHARL_TRY(charl_device_sync(c->dev));
+        best = i > 0 ? fmax(best, c->amount / (charl__clock_s() - begin)) : 0;
+    }
+    *per_s = best;
+    return CHARL_OK;
 }

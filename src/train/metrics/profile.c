@@ -11,8 +11,6 @@
 #include "train/metrics/step_trace.h"
 #include "train/trainer.h"
 
-enum { REPEATS = 3 };
-
 static const int64_t copy_most = 256 << 20, copy_cpu = 64 << 20, copy_least = 16 << 20;
 
 /* What one kernel took for one layer. */
@@ -28,22 +26,6 @@ typedef struct accumulator {
     int n_layers;
     int *layer_of; /* label -> layer; -1: not seen */
 } accumulator;
-
-/* The best of a few runs: amount per second. */
-static charl_status measure(charl_device *dev, charl_roofline *r, double *rate)
-{
-    double best = 0;
-
-    for (int i = 0; i <= REPEATS; i++) { /* the first compiles */
-        const double begin = charl__clock_s();
-
-        CHARL_TRY(charl_roofline_run(r));
-        CHARL_TRY(charl_device_sync(dev));
-        best = i > 0 ? fmax(best, charl_roofline_get_amount(r) / (charl__clock_s() - begin)) : 0;
-    }
-    *rate = best;
-    return CHARL_OK;
-}
 
 /* Copies that fit no cache, where there is room; on CPUs the pages of a new buffer cost more than the copies. */
 static int64_t bytes_to_copy(const charl_device *dev)
@@ -61,11 +43,11 @@ static charl_status measure_roofline(charl_device *dev, charl_dtype dtype, charl
     charl_roofline *r = NULL;
 
     CHARL_TRY_CLEANUP(charl_roofline_multiply(dev, dtype, &r));
-    CHARL_TRY_CLEANUP(measure(dev, r, &p->peak_flops));
+    CHARL_TRY_CLEANUP(charl_roofline_measure(r, &p->peak_flops));
     charl_roofline_destroy(r);
     r = NULL;
     CHARL_TRY_CLEANUP(charl_roofline_copy(dev, bytes_to_copy(dev), &r));
-    CHARL_TRY_CLEANUP(measure(dev, r, &p->peak_bytes));
+    CHARL_TRY_CLEANUP(charl_roofline_measure(r, &p->peak_bytes));
 cleanup:
     charl_roofline_destroy(r);
     return st;
