@@ -56,7 +56,7 @@ list(JOIN packages_needed ", " CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "openmpi-bin, pocl-opencl-icd | opencl-icd")
 set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION
 "trainer of neural networks on OpenCL devices
-charl-train trains the model of a configuration file on any OpenCL device,
+charl-train trains the model of a configuration file on OpenCL devices,
 data-parallel on many with MPI. The result has the same bits on any number
 of ranks, and a run resumes from its checkpoints.
 
@@ -65,7 +65,7 @@ models. charl-bench measures the machine.")
 
 set(CPACK_DEBIAN_CHARL_PACKAGE_RECOMMENDS openmpi-bin) # opened at run time
 set(summary_of_charl "neural networks on OpenCL devices")
-set(text_of_charl "libcharl trains and runs neural networks on any OpenCL device,
+set(text_of_charl "libcharl trains and runs neural networks on OpenCL devices,
 data-parallel on many with MPI.")
 set(summary_of_train "trainings that a configuration describes")
 set(text_of_train "libcharl-train imports data, trains what a configuration of charl

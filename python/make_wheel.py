@@ -25,7 +25,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 METADATA = """Metadata-Version: 2.1
 Name: charl
 Version: {version}
-Summary: Trains neural networks on any OpenCL device
+Summary: Trains neural networks on OpenCL devices
 License: Apache-2.0
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Python :: 3

@@ -16,3 +16,7 @@ add_test(NAME lint/headers COMMAND sh ${LINT}/headers.sh ${PROJECT_SOURCE_DIR} $
 charl_test_properties(lint/headers lint 600)
 add_test(NAME lint/selftest COMMAND sh ${LINT}/selftest.sh ${LINT} ${CMAKE_C_COMPILER})
 charl_test_properties(lint/selftest lint 600)
+
+# docs/devices.md has the table that the reports in devices give.
+add_test(NAME lint/devices COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/devices/table.py --check)
+charl_test_properties(lint/devices lint 60)

@@ -4,7 +4,7 @@
 # Usage: paths.sh ROOT
 cd "$1" || exit 2
 failed=0
-all=$(find src include bench kernels tests cmake launch tools docs/site python packaging -type f 2>/dev/null | sed 's,^,/,')
+all=$(find src include bench kernels tests cmake launch tools docs/site python packaging devices -type f 2>/dev/null | sed 's,^,/,')
 for doc in *.md datasets/*.md checkpoints/*.md $(find docs -name '*.md' ! -path 'docs/adr/*'); do
     [ -f "$doc" ] || continue
     for name in $(grep -oE '`[A-Za-z0-9_./-]+\.(c|h|cl|clh|def|sh|py)`' "$doc" | tr -d '`' | sort -u); do

@@ -422,7 +422,7 @@ static const char *const examples[][2] = {
 
 static const charl__cli_self self = {
     .name = "charl-train",
-    .summary = "train neural networks on any OpenCL device",
+    .summary = "train neural networks on OpenCL devices",
     .description = "",
     .examples = examples,
     .see_also = "charl 1, charl-bench 1, mpirun 1, charl-config 5",
