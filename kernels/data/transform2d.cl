@@ -1,6 +1,6 @@
 /* transform2d: one change per sample of images x [B, C, H, W] of 256 levels, 0 to `white`; C is 1 or 3 (red, green, blue).
  *
- * Level v of an element is rint(x * 255 / white), cut to [0, 255]; out is a level * white / 255. kind[r, index] and the 6 numbers
+ * Level v of an element is charl_rint(x * 255 / white), cut to [0, 255]; out is a level * white / 255. kind[r, index] and the 6 numbers
  * amount[r, index] say what becomes of sample r; gray = floor(0.2989 red + 0.587 green + 0.114 blue), or v where C is 1:
  *
  *   0 none         v
@@ -13,7 +13,7 @@
  *                  v where step is 0
  *   7 saturation   floor(a0 v + (1 - a0) gray)
  *   8 hue          turned by a0 of the circle; floor(255.999 of the value)
- *   9 sharpness    floor(a0 v + (1 - a0) rint(mean of the 3 x 3 pixels about it, itself weighted 5)); v on the rim
+ *   9 sharpness    floor(a0 v + (1 - a0) charl_rint(mean of the 3 x 3 pixels about it, itself weighted 5)); v on the rim
  *  10 affine       rint of x at (a0 dx + a1 dy + a2, a3 dx + a4 dy + a5), bilinear, 0 outside; dx, dy: column and row from the centre
  *
  * Results are cut to [0, 255], NaN to 0. 1 to 6 map levels to levels: charl_transform2d_curve writes what becomes of each, [B, C, 256], and
@@ -37,7 +37,7 @@
 
 static inline int level_of(float x, float per_white)
 {
-    return (int)fmin(fmax(rint(x * per_white), 0.0f), 255.0f);
+    return (int)fmin(fmax(charl_rint(x * per_white), 0.0f), 255.0f);
 }
 
 static inline int cut(float v)
@@ -210,7 +210,7 @@ kernel void charl_transform2d(global const float *x, ulong x_at, global const in
             const float from_x = fma(a[0], dx, fma(a[1], dy, a[2] + centre_x));
             const float from_y = fma(a[3], dx, fma(a[4], dy, a[5] + centre_y));
 
-            to = cut(rint(between(p, from_y, from_x, h, w, per_white)));
+            to = cut(charl_rint(between(p, from_y, from_x, h, w, per_white)));
         }
         out[(ulong)c * plane] = (float)to * (white / 255.0f);
     }

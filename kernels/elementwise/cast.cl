@@ -61,9 +61,9 @@ static inline void put(value_type v, global to_type *out, ulong i)
 #elif FROM >= 3
     out[i] = v;
 #elif TO == 3
-    out[i] = v != v || v < 0.0f ? (uchar)0 : v > 255.0f ? (uchar)255 : (uchar)rint(v);
+    out[i] = v != v || v < 0.0f ? (uchar)0 : v > 255.0f ? (uchar)255 : (uchar)charl_rint(v);
 #else
-    out[i] = v != v ? 0 : v >= 0x1p31f ? INT_MAX : v <= -0x1p31f ? INT_MIN : (int)rint(v);
+    out[i] = v != v ? 0 : v >= 0x1p31f ? INT_MAX : v <= -0x1p31f ? INT_MIN : (int)charl_rint(v);
 #endif
 }
 

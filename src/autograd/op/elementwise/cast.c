@@ -87,6 +87,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &bf16, .lo = -3e38, .hi = 3e38, .skip_gradient = true},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &u8, .lo = -50, .hi = 300, .skip_gradient = true},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &i32, .lo = -4e9, .hi = 4e9, .skip_gradient = true},
+    {.in = {CHARL_R(F32, 7, 613)}, .attr = &i32, .lo = 1.4999996, .hi = 1.5000004, .skip_gradient = true},
     {.in = {CHARL_R(F16, 5, 100)}, .attr = &f32, .lo = -300, .hi = 300},
     {.in = {CHARL_R(BF16, 5, 100)}, .attr = &f32, .lo = -300, .hi = 300},
     {.in = {CHARL_R(BF16, 5, 100)}, .attr = &f16, .lo = -300, .hi = 300, .ulp = 1},
