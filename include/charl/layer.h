@@ -44,6 +44,8 @@ typedef struct charl_layer_type {
     bool is_block;
     /** 0: the layer has one input, x. Otherwise it has from 2 to max_inputs inputs, at most CHARL_LAYER_MAX_INPUTS. */
     int max_inputs;
+    /** with max_inputs: one input is enough */
+    bool one_input;
     /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called
      *  for the training and for the evaluation graph. */
     charl_var *(*build)(const charl_layer_build *b, charl_var *x);

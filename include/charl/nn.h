@@ -180,7 +180,8 @@ typedef struct charl_block_form {
         mlp_bias; /* of layer norms, of attention's output and of the mlp also where bias is false */
 } charl_block_form;
 
-/** A transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). */
+/** A transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). With a second input [B, K, any
+ *  width] in between x + attention(norm(x)) whose keys and values are projections of that input, as in a decoder. */
 typedef struct charl_transformer_block_config {
     int64_t heads;     /* of the queries, C a multiple of it unless head_dim is given; required */
     int64_t kv_heads;  /* of keys and values, a divisor of heads; default 0: heads */
@@ -202,7 +203,8 @@ typedef struct charl_transformer_block_config {
     charl_block_form form;
 } charl_transformer_block_config;
 
-/** Attention without projections: x holds the queries of all heads, the keys and the values, as in charl_attention. */
+/** Attention without projections: x holds the queries of all heads, the keys and the values, as in charl_attention; or
+ *  x the queries and a second input the keys and values. */
 typedef struct charl_attention_config {
     int64_t heads;    /* required */
     int64_t kv_heads; /* of keys and values, a divisor of heads; default 0: heads */
@@ -261,6 +263,9 @@ typedef struct charl_recurrent_config {
     double dropout;      /* between layers; default 0 */
     bool bias;           /* default true */
     bool last;           /* output the last step only: [B, hidden_size]; default false: [B, T, hidden_size] */
+    /* a second network from the last step to the first, whose output follows that of the first: [B, T, 2 hidden_size];
+     * with `last` the last step of each network. Default false */
+    bool bidirectional;
 } charl_recurrent_config;
 
 /** Copy the defaults of `type` to *config (a struct of the type's kind). Local. Errors: ERR_CONFIG
@@ -295,6 +300,9 @@ typedef struct charl_model_field {
     int64_t first;
     charl_shape shape; /* of a sample */
     bool tokens;       /* converted to i32; otherwise to the precision of the graph */
+    /* tokens [T]: a sequence ends before its first negative number; attention to it and means over it leave out the
+     * rest */
+    bool padded;
 } charl_model_field;
 
 /** Give the model several inputs: x of charl_model_build is then f32 [B, ...], whose rows hold all inputs of a sample.

@@ -339,17 +339,26 @@ typedef struct charl_attention_args {
     charl_var *length;
     int64_t window; /* N > 0, with causal: query q attends to keys k > q - N only; 0: to all of them */
     float softcap;  /* C > 0: C * tanh(s / C) in place of each score s = scale * Q[q] . K[k]; 0: s itself */
+    /* keys and values of another source, without causal: [B, K, 2 kv_heads * D], all keys, then all values. NULL: qkv
+     * holds them */
+    charl_var *kv;
 } charl_attention_args;
 
 /** Scaled dot-product attention: out[q] = sum over k of softmax over k of (scale * Q[q] . K[k]) * V[k], for each head.
  *
- *    qkv  [B, T, (heads + 2 kv_heads) * D]: the queries of all heads, the keys, the values; D <= 256
+ *    qkv  [B, T, (heads + 2 kv_heads) * D]: the queries of all heads, the keys, the values; D <= 256.
+ *         With args->kv the queries only, [B, T, heads * D], and length counts the K keys of kv
  *    out  [B, T, heads * D]
  *
  *  The T x T weights are never stored. Errors: ERR_INVALID  invalid settings.
- *  Cost: 4*B*heads*T*T*D flop, half of it if causal, less with a window, and 2.5 times that for the gradient; memory
- *  for out and one number per query and head. */
+ *  Cost: 4*B*heads*T*T*D flop, with kv T*K for T*T, half of it if causal, less with a window, and 2.5 times that for
+ *  the gradient; memory for out and one number per query and head. */
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args);
+
+/** Sequences from their last position to the first: out[b, t] = x[b, n - 1 - t] for t < n = length[b], else x[b, t].
+ *  x and out are floats [B, T, ...]; length i32 [B], from 1 to T, NULL: T. For recurrent networks that read from the
+ *  end. Cost: a copy. */
+charl_var *charl_reverse_sequence(charl_graph *g, charl_var *x, charl_var *length);
 
 /** A layer of PyTorch's LSTM with zeros as initial state; out contains h of every step.
  *

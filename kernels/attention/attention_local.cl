@@ -1,8 +1,8 @@
 /* attention_local: attention on devices with work-groups; see attention.clh and attention_tiles.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, CROSS, SOFTCAP: see attention.clh
  *                  ROWS     of a tile that a work-item holds: 4 or 8
- *                  BY_4     1: heads begin at multiples of 4 elements, in qkv (and in the gradient of out), and are read by 4
+ *                  BY_4     1: heads begin at multiples of 4 elements, in qkv and kv (and in the gradient of out), and are read by 4
  * Launch           one group of 1024 / ROWS per 64 queries of one head; by tile, head, row of the batch. SHARERS work-items share a query's
  *                  maximum and normaliser, each with one or two of the four chains over k mod 4.
  * Numerics         see attention.clh: the bits of attention_vector.cl.
@@ -12,20 +12,20 @@
 #include "shared/small_vectors.clh"
 #include "attention/attention_tiles.clh"
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, global const ACT *kv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
         const charl__attention_args args)
 {
-    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
+    const int t_all = args.t_all, t_keys = args.t_keys, heads = args.heads, kv_heads = args.kv_heads;
     local float4 stage[STAGE], tile[TILE * PITCH];
     local float part[4 * TILE], down[TILE];
     local float *const weight = (local float *)tile;
     const int lane = (int)get_local_id(0), mine = lane / SHARERS, share = lane % SHARERS;
-    const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads;
+    const int tiles = (t_all + TILE - 1) / TILE, columns = query_columns(&args), kv_columns = key_columns(&args);
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
-    const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_all);
-    const long pitch = (long)columns * D;
+    const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads_before_keys(&args) + h / (heads / kv_heads);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_keys);
+    const long pitch = (long)columns * D, kv_pitch = (long)kv_columns * D;
     float4 s[4][BLOCKS], acc[DC][BLOCKS];
     float m = -INFINITY, sum = 0.0f; /* of query `mine` */
     int first = 0, k_begin = 0;      /* key that it sees; tile that one of the group sees */
@@ -40,6 +40,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
 
     (void)numbers;
     qkv += args.qkv;
+    kv = CROSS ? kv + args.kv : qkv;
     clear_tile(acc);
     for (int k0 = k_begin; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
@@ -49,8 +50,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
         const float before = m;
         float own[4 / SHARERS], shift, scaled;
 
-        dot_tiles(s, qkv + element(b, t_all, q0, columns, h), pitch, n_q, qkv + element(b, t_all, k0, columns, hk),
-                  pitch, n, CAUSAL && k0 == q0, true, stage);
+        dot_tiles(s, qkv + element(b, t_all, q0, columns, h), pitch, n_q, kv + element(b, t_keys, k0, kv_columns, hk),
+                  kv_pitch, n, CAUSAL && k0 == q0, true, stage);
         keep_tile(s, tile);
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 8
@@ -76,7 +77,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
 #pragma unroll 4
         for (int k = 0; k < n; k += 4) {
 #if DROP
-            const float4 factor = draw_weights(args.first_row + (ulong)b, h, q0 + mine, k0 + k, heads, t_all, numbers.key, numbers.step,
+            const float4 factor = draw_weights(args.first_row + (ulong)b, h, q0 + mine, k0 + k, heads, t_all, t_keys, numbers.key, numbers.step,
                                                args.threshold, args.keep_scale);
 #endif
 #pragma unroll
@@ -111,7 +112,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
                 acc[c][j] = acc[c][j] * x;
             }
         }
-        add_tile(acc, tile, qkv + element(b, t_all, k0, columns, hk + kv_heads), pitch, n, CAUSAL && k0 == q0, true,
+        add_tile(acc, tile, kv + element(b, t_keys, k0, kv_columns, hk + kv_heads), kv_pitch, n, CAUSAL && k0 == q0, true,
                  stage);
     }
     barrier(CLK_LOCAL_MEM_FENCE);

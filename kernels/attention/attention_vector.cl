@@ -1,6 +1,6 @@
 /* attention_vector: attention on CPUs; see attention.clh and attention_lanes.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh; CHARL_VEC
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, CROSS, SOFTCAP: see attention.clh; CHARL_VEC
  * Launch           one work-item per LANES queries of one head, groups of 1; by block, head, row of the batch. The queries are
  *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
  * Numerics         see attention.clh.
@@ -19,10 +19,10 @@ typedef struct {
 
 #if DROP
 /* Factors of weights k .. k + 3 of the queries from q on. */
-static inline void draw_weights(charl_real factor[4], ulong block, int t_all, ulong key, ulong step, uint threshold,
+static inline void draw_weights(charl_real factor[4], ulong block, int t_keys, ulong key, ulong step, uint threshold,
                                 float keep_scale)
 {
-    const ulong blocks = (ulong)((t_all + 3) / 4);
+    const ulong blocks = (ulong)((t_keys + 3) / 4);
     ulong position[CHARL_VEC];
     words word[4];
 
@@ -87,17 +87,17 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
     }
 }
 
-kernel void attention_vector(global const ACT *qkv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
+kernel void attention_vector(global const ACT *qkv, global const ACT *kv, global ACT *out, global float *lse, global const int *mask, global const uint *record,
         const charl__attention_args args)
 {
-    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
+    const int t_all = args.t_all, t_keys = args.t_keys, heads = args.heads, kv_heads = args.kv_heads;
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
-    const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;
+    const int blocks = (t_all + LANES - 1) / LANES, columns = query_columns(&args), kv_columns = key_columns(&args);
     const ulong item = get_global_id(0);
     const int q0 = (int)(item % (ulong)blocks) * LANES, h = (int)(item / (ulong)blocks % (ulong)heads);
-    const int b = (int)(item / (ulong)blocks / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_all);
-    const long pitch = (long)columns * D;
+    const int b = (int)(item / (ulong)blocks / (ulong)heads), hk = heads_before_keys(&args) + h / (heads / kv_heads);
+    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(mask + args.mask, b, t_keys);
+    const long pitch = (long)columns * D, kv_pitch = (long)kv_columns * D;
     softmax_state s;
     charl_real factor[2];
     float row_lse[LANES];
@@ -119,6 +119,7 @@ kernel void attention_vector(global const ACT *qkv, global ACT *out, global floa
 
     (void)numbers;
     qkv += args.qkv;
+    kv = CROSS ? kv + args.kv : qkv;
     pack_panel(queries, qkv + element(b, t_all, q0, columns, h), pitch, n_q);
     for (int side = 0; side < 2; side++) {
         s.m[side] = CHARL_SPLAT(-INFINITY);
@@ -131,7 +132,7 @@ kernel void attention_vector(global const ACT *qkv, global ACT *out, global floa
         const charl_int first_here[2] = {first[0] - k0, first[1] - k0};
         const int n = min(TILE, n_k - k0), diagonal = q0 - k0, seen_by_all = CAUSAL ? min(n, diagonal + 1) : n;
 
-        pack_rows(rows, qkv + element(b, t_all, k0, columns, hk), pitch, n);
+        pack_rows(rows, kv + element(b, t_keys, k0, kv_columns, hk), kv_pitch, n);
         dot_rows(rows, queries, block, n);
         for (int i = 0; SOFTCAP && i < n * LANES; i += CHARL_VEC) {
             CHARL_VSTORE(limited(CHARL_VLOAD(block + i), args.inner), block + i);
@@ -143,8 +144,8 @@ kernel void attention_vector(global const ACT *qkv, global ACT *out, global floa
                 charl_real kept[4];
                 float *const column = block + i * LANES + side * CHARL_VEC;
 
-                draw_weights(kept, weight_block(args.first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all),
-                             t_all, numbers.key, numbers.step, args.threshold, args.keep_scale);
+                draw_weights(kept, weight_block(args.first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all, t_keys),
+                             t_keys, numbers.key, numbers.step, args.threshold, args.keep_scale);
                 for (int w = 0; w < 4; w++) {
                     CHARL_VSTORE(CHARL_VLOAD(column + w * LANES) * kept[w], column + w * LANES);
                 }
@@ -155,7 +156,7 @@ kernel void attention_vector(global const ACT *qkv, global ACT *out, global floa
             CHARL_VSTORE(CHARL_VLOAD(sums + i) * s.scale_down[0], sums + i);
             CHARL_VSTORE(CHARL_VLOAD(sums + i + CHARL_VEC) * s.scale_down[1], sums + i + CHARL_VEC);
         }
-        pack_rows(rows, qkv + element(b, t_all, k0, columns, hk + kv_heads), pitch, n);
+        pack_rows(rows, kv + element(b, t_keys, k0, kv_columns, hk + kv_heads), kv_pitch, n);
         add_rows(sums, rows, block, 0, seen_by_all);
         add_rows_masked(sums, rows, block, seen_by_all, n, diagonal, true);
     }

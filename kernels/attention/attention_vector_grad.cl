@@ -3,7 +3,7 @@
  *   dv[k] = sum over q of p[q][k] f[q][k] gout[q]      ds = scale p (f (gout . v) - delta)      f: the factor of dropout
  *   dk[k] = sum over q of ds[q][k] q[q]                dq[q] = sum over k of ds[q][k] k[k]      delta = gout . out (- glse)
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, SOFTCAP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, DOCUMENTS, WINDOW, LENGTHS, CROSS, SOFTCAP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
  * Launch           one work-item per key head of a row of the batch, groups of 1. The keys are lanes, LANES at a time; for each the
  *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next: in place, or
  *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
@@ -66,9 +66,9 @@ static inline void add_queries(global float *sums, long sums_pitch, global ACT *
 
 #if DROP
 /* Random bits of the weights of queries q and q + 1 for keys k0 + l, from l = 0 and l = LANES on. */
-static inline void draw_two_rows(uint bits[4 * CHARL_VEC], ulong block, int t_all, ulong key, ulong step)
+static inline void draw_two_rows(uint bits[4 * CHARL_VEC], ulong block, int t_keys, ulong key, ulong step)
 {
-    const ulong blocks = (ulong)((t_all + 3) / 4);
+    const ulong blocks = (ulong)((t_keys + 3) / 4);
     ulong position[CHARL_VEC];
     words word[4];
 
@@ -92,16 +92,16 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
     CHARL_VSTORE(CAUSAL || LENGTHS ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
 }
 
-kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots, global const float *glse,
-        global float *sums, global ACT *dqkv, global const int *mask, global const uint *record, const charl__attention_args args)
+kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv, global const ACT *kv, global const float *lse, global const float *dots, global const float *glse,
+        global float *sums, global ACT *dqkv, global ACT *dkv, global const int *mask, global const uint *record, const charl__attention_args args)
 {
-    const int t_all = args.t_all, heads = args.heads, kv_heads = args.kv_heads;
+    const int t_all = args.t_all, t_keys = args.t_keys, heads = args.heads, kv_heads = args.kv_heads;
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
-    const int columns = heads + 2 * kv_heads, group = heads / kv_heads;
-    const int b = (int)(get_global_id(0) / (ulong)kv_heads), kv = (int)(get_global_id(0) % (ulong)kv_heads);
-    const int n_keys = keys_of(mask + args.mask, b, t_all);
-    const long pitch = (long)columns * D, out_pitch = (long)heads * D;
+    const int columns = query_columns(&args), kv_columns = key_columns(&args), group = heads / kv_heads;
+    const int b = (int)(get_global_id(0) / (ulong)kv_heads), head = (int)(get_global_id(0) % (ulong)kv_heads);
+    const int n_keys = keys_of(mask + args.mask, b, t_keys);
+    const long pitch = (long)columns * D, kv_pitch = (long)kv_columns * D, out_pitch = (long)heads * D;
     const long sums_pitch = sizeof(ACT) == sizeof(float) ? pitch : out_pitch;
     const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
 
@@ -117,20 +117,22 @@ kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv,
 #endif
     gout += args.gout;
     qkv += args.qkv;
+    kv = CROSS ? kv + args.kv : qkv;
     dqkv += args.dqkv;
+    dkv = CROSS ? dkv + args.dkv : dqkv;
     sums = sizeof(ACT) == sizeof(float) ? (global float *)dqkv : sums + args.sums;
-    for (int k0 = 0; k0 < t_all; k0 += LANES) {
-        const int n_k = min(LANES, t_all - k0), n_seen = min(n_k, n_keys - k0);
-        const long k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
+    for (int k0 = 0; k0 < t_keys; k0 += LANES) {
+        const int n_k = min(LANES, t_keys - k0), n_seen = min(n_k, n_keys - k0);
+        const long k_at = element(b, t_keys, k0, kv_columns, heads_before_keys(&args) + head), v_at = k_at + (long)kv_heads * D;
 
-        pack_panel(keys, qkv + k_at, pitch, n_k);
-        pack_panel(values, qkv + v_at, pitch, n_k);
-        pack_rows(key_rows, qkv + k_at, pitch, n_k);
+        pack_panel(keys, kv + k_at, kv_pitch, n_k);
+        pack_panel(values, kv + v_at, kv_pitch, n_k);
+        pack_rows(key_rows, kv + k_at, kv_pitch, n_k);
         for (int i = 0; i < DP * LANES; i += CHARL_VEC) {
             CHARL_VSTORE(CHARL_SPLAT(0.0f), dk + i);
             CHARL_VSTORE(CHARL_SPLAT(0.0f), dv + i);
         }
-        for (int h = kv * group; h < (kv + 1) * group; h++) {
+        for (int h = head * group; h < (head + 1) * group; h++) {
             for (int q0 = CAUSAL ? k0 : 0; q0 < queries_of(k0 + n_k - 1, t_all) && n_seen > 0; q0 += LANES) {
                 const int n = min(LANES, t_all - q0), masked = CAUSAL && q0 == k0 ? n : 0;
                 const bool first = k0 == (WINDOW ? max(q0 + 1 - WINDOW, 0) / LANES * LANES : 0);
@@ -155,7 +157,7 @@ kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv,
                     }
 #if DROP
                     if (i % 2 == 0) {
-                        draw_two_rows(bits, weight_block(args.first_row + (ulong)b, h, q0 + i, k0, heads, t_all), t_all, numbers.key,
+                        draw_two_rows(bits, weight_block(args.first_row + (ulong)b, h, q0 + i, k0, heads, t_all, t_keys), t_keys, numbers.key,
                                       numbers.step);
                     }
 #endif
@@ -191,7 +193,7 @@ kernel void attention_vector_grad(global const ACT *gout, global const ACT *qkv,
         clear_lanes(dk, n_seen);
         clear_lanes(dv, n_seen);
 #endif
-        unpack_panel(dk, one, dqkv + k_at, pitch, n_k);
-        unpack_panel(dv, one, dqkv + v_at, pitch, n_k);
+        unpack_panel(dk, one, dkv + k_at, kv_pitch, n_k);
+        unpack_panel(dv, one, dkv + v_at, kv_pitch, n_k);
     }
 }

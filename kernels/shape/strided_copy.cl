@@ -1,14 +1,17 @@
-/* strided_copy: copy of a range of one extent, for concat, slice and their gradients; repetition along an extent, for that of a sum.
+/* strided_copy: copy of a range of one extent, for concat, slice and their gradients; repetition along an extent, for that of a sum; sequences
+ * from their last position to the first.
  *
  *   charl_copy  out[o * out_row + j] = x[o * x_row + j] for j < length; the operands' offsets say where the range starts
  *   charl_pad   out[o * out_row + j] = x[o * length + j - start] for start <= j < start + length, else 0
  *   charl_repeat  out[o, j, i] = x[o, i] for j < n
+ *   charl_reverse out[b, t, i] = x[b, t < n ? n - 1 - t : t, i], n: length[b], or with LENGTHS = 0 all positions
  *
- * Specialised by   T  element type, of the right size (default uint)
+ * Specialised by   T  element type, of the right size (default uint); LENGTHS
  * Launch           1-D; each work-item writes `span` elements.
  * Numerics         exact.
  */
 #define T uint
+#define LENGTHS 0
 
 kernel void charl_copy(global const T *x, ulong x_at, global T *out, ulong out_at, ulong outer, ulong length, ulong x_row,
                        ulong out_row, ulong span)
@@ -65,5 +68,24 @@ kernel void charl_repeat(global const T *x, ulong x_at, global T *out, ulong out
             }
             i += count;
         }
+    }
+}
+
+/* out [B, positions, inner] */
+kernel void charl_reverse(global const T *x, ulong x_at, global const int *length, ulong length_at, global T *out, ulong out_at,
+                          ulong total, ulong positions, ulong inner, ulong span)
+{
+    const ulong first = get_global_id(0) * span, end = min(first + span, total);
+
+    for (ulong i = first; i < end;) { /* position by position */
+        const ulong row = i / inner, k = i - row * inner, b = row / positions, t = row - b * positions;
+        const ulong n = LENGTHS ? (ulong)clamp(length[length_at + b], 1, (int)positions) : positions;
+        const ulong count = min(inner - k, end - i);
+        global const T *from = x + x_at + (b * positions + (t < n ? n - 1 - t : t)) * inner + k;
+
+        for (ulong j = 0; j < count; j++) {
+            out[out_at + i + j] = from[j];
+        }
+        i += count;
     }
 }

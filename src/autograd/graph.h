@@ -77,8 +77,8 @@ charl_var *charl__graph_starts(const charl_graph *g);
 /** Positions in their documents, i32 [B, T]; NULL where there are no starts. */
 charl_var *charl__graph_document_positions(charl_graph *g);
 
-/** Declare that the sequences of the batch are padded: x, i32 [B, T], as in charl__padded_sequences. Returns its tokens, all below `vocab`
- *  (0: unknown). Attention appended from now on ignores keys after the end of a sequence. */
+/** Declare that an input holds padded sequences: x, i32 [B, T], as in charl__padded_sequences. Returns its tokens, all below `vocab`
+ *  (0: unknown). Attention ignores keys after the end of a sequence. Up to 8 inputs. */
 charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab);
 bool charl__graph_has_padding(const charl_graph *g);
 /** Declare that input tokens are below `vocab`: an embedding has a row for each. */
@@ -88,7 +88,9 @@ int64_t charl__graph_vocab(const charl_graph *g);
 /** Which extent of x holds the positions of padded sequences, T or T + 1 with an additional first position (class_token): 1 or more. Operators
  *  propagate it from the model's input. 0: none; negative: x of more than two extents has one, but the ends of the sequences are unknown. */
 int charl__var_positions(const charl_var *x);
-/** Set it, in operators that handle padding. x may be NULL. */
+/** Whether x has positions of padded sequences, or is computed from such values by an operator that leaves open where they are. */
+bool charl__var_has_padding(const charl_var *x);
+/** Set it, in operators that handle padding; 0: x no longer depends on where its sequences end. x may be NULL. */
 void charl__var_set_positions(charl_var *x, int axis);
 /** Whether the sequences of x, whose positions are an extent, have an additional first position. */
 bool charl__var_is_shifted(const charl_var *x);

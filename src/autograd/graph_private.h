@@ -20,6 +20,12 @@ typedef enum charl__leaf {
     CHARL_LEAF_CONSTANT
 } charl__leaf;
 
+/** An input of padded sequences, i32 [B, T]. */
+typedef struct charl__padding {
+    charl_var *x;
+    charl_var *lengths[2]; /* as they are; with an additional first position, created on first use */
+} charl__padding;
+
 struct charl_var {
     charl_graph *g;
     int id;
@@ -40,6 +46,8 @@ struct charl_var {
     charl_var *completed;  /* charl_batch_sum of this PARTIAL */
     charl_var *recomputed; /* the same value, recomputed for the backward pass */
     int positions;         /* charl__var_positions */
+    /* of its sequences, or of those that it is computed from (charl__var_has_padding); NULL: none */
+    charl__padding *padding;
 
     /* The plan. Vars with the same root share memory. */
     charl_var *root_link; /* NULL: its own root */
@@ -78,7 +86,7 @@ typedef struct charl__action {
     double left;          /* fraction of the backward pass's launches that follow */
 } charl__action;
 
-enum { CHARL_MAX_SCOPES = 16 };
+enum { CHARL_MAX_SCOPES = 16, CHARL_MAX_PADDED = 8 };
 
 struct charl_graph {
     charl_device *dev;
@@ -111,9 +119,10 @@ struct charl_graph {
     charl_var *cache_at;           /* where in the cache the rows belong; created on first use */
     charl_var *starts;             /* charl__graph_set_starts */
     charl_var *positions;          /* positions in documents; created on first use */
-    charl_var *padded;             /* charl__graph_set_padded */
-    int64_t vocab;                 /* bound of its tokens; 0: unknown */
-    charl_var *lengths[2]; /* lengths of its sequences; those with an additional first position, created on first use */
+    /* charl__graph_set_padded */
+    charl__padding padding[CHARL_MAX_PADDED];
+    int n_padding;
+    int64_t vocab; /* bound of the tokens of the last one, or of charl__graph_set_vocab; 0: unknown */
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;

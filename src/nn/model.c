@@ -184,13 +184,14 @@ static charl_status adopt_settings(const charl_model *m, charl__layer *l)
 /* The inputs of a layer: the layers of these names or, if there are none, the previous layer. */
 static charl_status connect(const charl_model *m, charl__layer *l, const char *const *inputs, int n)
 {
-    const int least = l->type->max_inputs ? 2 : 1, most = l->type->max_inputs ? l->type->max_inputs : 1;
+    const int least = l->type->max_inputs && !l->type->one_input ? 2 : 1;
+    const int most = l->type->max_inputs ? l->type->max_inputs : 1;
 
     l->n_from = n > 0 ? n : 1;
     CHARL_REQUIRE(most > 1 || n <= 1, CHARL_ERR_CONFIG, "input: %s reads one layer, not %d", l->type->row.name, n);
     CHARL_REQUIRE(l->n_from >= least && l->n_from <= most, CHARL_ERR_CONFIG,
-                  "input: %s reads 2 to %d layers, not %d; name them, as in input = a, b", l->type->row.name, most,
-                  l->n_from);
+                  "input: %s reads %d to %d layers, not %d; name them, as in input = a, b", l->type->row.name, least,
+                  most, l->n_from);
     CHARL_TRY(charl__alloc_array(l->n_from, sizeof *l->from, &l->from));
     l->from[0] = m->count - 1;
     for (int i = 0; i < n; i++) {
@@ -625,7 +626,11 @@ static charl_var *unpack(const charl_model *m, int k, charl_graph *g, charl_var 
     memcpy(shape.dim + 1, f->shape.dim, (size_t)f->shape.ndim * sizeof shape.dim[0]);
     x = charl_slice(g, x, 1, f->first, charl_shape_count(&f->shape));
     x = x ? charl_reshape(g, x, shape) : NULL;
-    return !x ? NULL : f->tokens ? charl_cast(g, x, CHARL_I32) : charl__as_dtype(g, x, charl_graph_get_precision(g));
+    if (!x || !f->tokens) {
+        return x ? charl__as_dtype(g, x, charl_graph_get_precision(g)) : NULL;
+    }
+    x = charl_cast(g, x, CHARL_I32);
+    return x && f->padded ? charl__graph_set_padded(g, x, 0) : x;
 }
 
 /* The outputs of the model, as a row of all. */

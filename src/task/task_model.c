@@ -142,7 +142,8 @@ static charl_status set_inputs(const charl__field *fields, int n, charl_model *m
     for (; k < n && !fields[k].target; k++) {
         const charl__field *f = &fields[k];
 
-        inputs[k] = (charl_model_field){f->name, f->first, f->shape, f->kind == CHARL__FIELD_TOKENS};
+        inputs[k] = (charl_model_field){f->name, f->first, f->shape, f->kind == CHARL__FIELD_TOKENS,
+                                        f->kind == CHARL__FIELD_TOKENS && f->least < 0};
     }
     return k > 0 ? charl_model_set_inputs(m, inputs, k) : CHARL_OK;
 }

@@ -41,6 +41,66 @@ static void refused(void **state)
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_DTYPE);
 }
 
+/* Keys and values of another source. */
+static void refused_sources(void **state)
+{
+    static const struct {
+        charl_shape q, kv;
+        charl_attention_args args;
+        charl_status status;
+        const char *message;
+    } cases[] = {
+        {{3, {2, 4, 10}}, {3, {2, 3, 12}}, {.heads = 3}, CHARL_ERR_SHAPE, "queries [2, 4, 10] are not [B, T, 3 * D]"},
+        {{3, {2, 4, 12}},
+         {3, {2, 3, 12}},
+         {.heads = 2},
+         CHARL_ERR_SHAPE,
+         "keys and values [2, 3, 12] are not [2, keys, 24], 2 * 2 heads of 6 elements"},
+        {{3, {2, 4, 12}}, {3, {4, 3, 24}}, {.heads = 2}, CHARL_ERR_SHAPE, "keys and values [4, 3, 24] are not [2,"},
+        {{3, {2, 4, 12}}, {3, {2, 0, 24}}, {.heads = 2}, CHARL_ERR_SHAPE, "4 queries of 0 keys"},
+        {{3, {2, 4, 12}}, {3, {2, 3, 24}}, {.heads = 2, .causal = true}, CHARL_ERR_INVALID, "causal must be false"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        charl_attention_args args = cases[i].args;
+
+        args.kv = input(cases[i].kv);
+        assert_null(charl_attention(g, input(cases[i].q), &args));
+        charl_assert_status(charl_graph_compile(g), cases[i].status);
+        charl_assert_message(cases[i].message);
+        end(state);
+        begin(state);
+    }
+}
+
+/* Queries, keys and values in two operands have the bits of all of them in one. */
+static void own_source(void **state)
+{
+    charl_var *qkv = input(SHAPE(2, 5, 120)), *q = input(SHAPE(2, 5, 40)), *kv = input(SHAPE(2, 5, 80)), *y[2];
+    float in[1200], part[800], out[2][400];
+
+    (void)state;
+    y[0] = charl_attention(g, qkv, &(charl_attention_args){.heads = 2});
+    y[1] = charl_attention(g, q, &(charl_attention_args){.heads = 2, .kv = kv});
+    charl_graph_keep(g, y[0]);
+    charl_graph_keep(g, y[1]);
+    charl_assert_ok(charl_graph_compile(g));
+    fill(in, 1200);
+    write(qkv, in, 1200);
+    for (int i = 0; i < 400; i++) {
+        part[i] = in[i / 40 * 120 + i % 40];
+    }
+    write(q, part, 400);
+    for (int i = 0; i < 800; i++) {
+        part[i] = in[i / 80 * 120 + 40 + i % 80];
+    }
+    write(kv, part, 800);
+    charl_assert_ok(charl_graph_run(g));
+    read(y[0], out[0], 400);
+    read(y[1], out[1], 400);
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+}
+
 /* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */
 static void defaults(void **state)
 {
@@ -126,6 +186,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(refused, begin, end),
+        cmocka_unit_test_setup_teardown(refused_sources, begin, end),
+        cmocka_unit_test_setup_teardown(own_source, begin, end),
         cmocka_unit_test_setup_teardown(defaults, begin, end),
         cmocka_unit_test_setup_teardown(no_dropout_at_inference, begin, end),
         cmocka_unit_test_setup_teardown(causal_sees_nothing_ahead, begin, end),

@@ -157,10 +157,37 @@ static void test_gradient_operators(void **state)
 static void other_positions(void **state)
 {
     (void)state;
-    charl__graph_set_padded(g, charl_input(g, "tokens", CHARL_I32, SHAPE(2, 6), CHARL_BATCHED), 0);
-    assert_null(charl_attention(g, input(SHAPE(2, 4, 12)), &(charl_attention_args){2}));
+    charl_var *x = charl__graph_set_padded(g, charl_input(g, "tokens", CHARL_I32, SHAPE(2, 6), CHARL_BATCHED), 0);
+
+    x = charl_embedding(g, x, charl_input(g, "table", CHARL_F32, SHAPE(9, 8), CHARL_REPLICATED));
+    x = charl_reshape(g, charl_reshape(g, x, SHAPE(2, 48)), SHAPE(2, 4, 12));
+    assert_int_equal(charl__var_positions(x), 0);
+    assert_null(charl_attention(g, x, &(charl_attention_args){2}));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
     charl_assert_message("attention cannot tell where the padded sequences end: its 4 positions are not");
+}
+
+/* Inputs of padded sequences have lengths of their own: attention of one to the other has the positions of the queries, and what mixes the
+ * positions of both has none. */
+static void two_padded_inputs(void **state)
+{
+    charl_var *table = charl_input(g, "table", CHARL_F32, SHAPE(9, 8), CHARL_REPLICATED), *x[2], *y;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        x[i] = charl_input(g, i ? "b" : "a", CHARL_I32, SHAPE(2, 5), CHARL_BATCHED);
+        x[i] = charl_embedding(g, charl__graph_set_padded(g, x[i], 0), table);
+    }
+    assert_ptr_not_equal(charl__graph_lengths(x[0]), charl__graph_lengths(x[1]));
+    y = charl_attention(g, charl_slice(g, x[0], 2, 0, 4), &(charl_attention_args){.heads = 1, .kv = x[1]});
+    assert_non_null(y);
+    assert_int_equal(charl__var_positions(y), 1);
+    assert_ptr_equal(charl__graph_lengths(y), charl__graph_lengths(x[0]));
+    assert_true(charl__var_positions(charl_add(g, x[0], x[1])) < 0);
+    y = charl_attention(g, input(SHAPE(2, 3, 4)), &(charl_attention_args){.heads = 1, .kv = x[1]});
+    assert_int_equal(charl__var_positions(y), 0);
+    assert_false(charl__var_has_padding(y));
+    charl_assert_ok(charl_graph_status(g));
 }
 
 /* Padding changes nothing: 5 positions of which 3 count have the bits of 3 positions. */
@@ -889,6 +916,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_recurrent_gradients, begin, end),
         cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
         cmocka_unit_test_setup_teardown(other_positions, begin, end),
+        cmocka_unit_test_setup_teardown(two_padded_inputs, begin, end),
         cmocka_unit_test_setup_teardown(padding_changes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
         cmocka_unit_test(sequences_go_on),

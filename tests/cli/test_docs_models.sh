@@ -14,13 +14,15 @@ done
 "$bin/charl" data import cifar10 batch.bin --test batch.bin -o cifar10.h5 >/dev/null || exit 1
 cp cifar10.h5 photos.h5
 
-# Images and masks, by the program that the page shows.
-sed -n '/^```python$/,/^```$/p' "$root/docs/models/unet.md" | grep -v '^```' >masks.py
-if has_python h5py numpy; then
-    expect 0 "unet.md, its data" /usr/bin/python3 masks.py
-else
-    skipped unet.md "no h5py"
-fi
+# Data that the first program of a page makes.
+for page in unet encoder-decoder; do
+    awk '/^```/ { on = $0 == "```python" && !n++; next } on' "$root/docs/models/$page.md" >"$page.py"
+    if has_python h5py numpy; then
+        expect 0 "$page.md, its data" /usr/bin/python3 "$page.py"
+    else
+        skipped "$page.md" "no h5py"
+    fi
+done
 
 # blocks PAGE: its ini blocks as PAGE-1.ini, PAGE-2.ini, ...
 blocks() {
@@ -34,7 +36,8 @@ for page in "$root"/docs/models/*.md; do
     for config in ./*-[0-9].ini; do
         [ -e "$config" ] || continue
         found=$((found + 1))
-        grep -q '^path = masks.h5$' "$config" && [ ! -e masks.h5 ] && continue
+        data=$(sed -nE 's/^path = ((masks|words)\.h5)$/\1/p' "$config")
+        [ -z "$data" ] || [ -e "$data" ] || continue
         expect 0 "$(basename "$page"), configuration $found" ranks 1 --dry-run "$config" train.batch_size=8
     done
     checks=$((checks + 1))

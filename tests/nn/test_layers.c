@@ -122,7 +122,9 @@ static const charl_conv_config up = {.channels = 3,
 static const charl_group_norm_config pairs = {.groups = 3, .eps = 1e-5};
 static const charl_scale_config tenth = {.init = 0.1F};
 static const charl_recurrent_config stacked = {.hidden_size = 16, .num_layers = 2, .dropout = 0.25, .bias = true},
-                                    one = {.hidden_size = 4, .num_layers = 1, .last = true};
+                                    one = {.hidden_size = 4, .num_layers = 1, .last = true},
+                                    both_ways = {
+                                        .hidden_size = 4, .num_layers = 2, .last = true, .bidirectional = true};
 static const charl_transformer_block_config gpt2 = {
     .heads = 2, .depth = 2, .init_std = 0.02, .rope_theta = 10000, .causal = true, .bias = true};
 static const charl_transformer_block_config llama = {.heads = 2,
@@ -371,6 +373,18 @@ static const struct layer_case {
      {2, {1, 3}}, /* a single step */
      {1, {4}},
      {{"l.weight_ih_l0", {2, {12, 3}}, 0.5, 0, false}, {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false}}},
+    {"gru", /* from both ends */
+     &both_ways,
+     {2, {5, 3}},
+     {1, {8}},
+     {{"l.weight_ih_l0", {2, {12, 3}}, 0.5, 0, false},
+      {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false},
+      {"l.weight_ih_l0_reverse", {2, {12, 3}}, 0.5, 0, false},
+      {"l.weight_hh_l0_reverse", {2, {12, 4}}, 0.5, 0, false},
+      {"l.weight_ih_l1", {2, {12, 8}}, 0.5, 0, false},
+      {"l.weight_hh_l1", {2, {12, 4}}, 0.5, 0, false},
+      {"l.weight_ih_l1_reverse", {2, {12, 8}}, 0.5, 0, false},
+      {"l.weight_hh_l1_reverse", {2, {12, 4}}, 0.5, 0, false}}},
     {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"relu6", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"hardsigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
@@ -558,6 +572,77 @@ static void test_layers_of_several(void **state)
     }
 }
 
+/* A decoder: a block that attends to another source, and attention of queries and keys that other layers make. */
+static void test_second_sources(void **state)
+{
+    static const char *const memory[] = {"x", "input"}, *const input[] = {"input"}, *const qkv[] = {"q", "kv"};
+    static const charl_transformer_block_config sums = {.heads = 2,
+                                                        .depth = 1,
+                                                        .rope_theta = 100,
+                                                        .init_std = 0.5,
+                                                        .causal = true,
+                                                        .bias = true,
+                                                        .form = {.norm_at = CHARL_BLOCK_NORM_SUM}};
+    static const charl_linear_config six = {.out = 6, .bias = true}, twelve = {.out = 12};
+    static const charl_attention_config two_heads = {.heads = 2}, causal = {.heads = 2, .causal = true};
+    static const struct {
+        const char *type;
+        const void *config;
+        const char *message;
+    } cases[] = {
+        {"transformer_block", &gpt2, NULL},
+        {"transformer_block", &sums, NULL},
+        {"attention", &two_heads, NULL},
+        {"attention", &causal, "y: causal = yes: attention to another source has no order of positions"},
+        {"transformer_block", &neox, "y: parallel = yes has no attention to a second input"},
+        {"transformer_block", &olmo2, "y: qk_norm has no attention to a second input"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const bool block = cases[i].type[0] == 't';
+        net n;
+
+        net_init(&n);
+        charl_assert_ok(charl_model_add(n.model, "x", "tanh", NULL));
+        charl_assert_ok(charl_model_add_after(n.model, "q", "linear", &six, memory, 1));
+        charl_assert_ok(charl_model_add_after(n.model, "kv", "linear", &twelve, input, 1));
+        charl_assert_ok(charl_model_add_after(n.model, "y", cases[i].type, cases[i].config, block ? memory : qkv, 2));
+        if (block) { /* q and kv are read too */
+            charl_assert_ok(charl_model_add_after(n.model, "all", "concat", &(charl_axis_config){-1},
+                                                  (const char *[]){"y", "q", "kv"}, 3));
+        }
+        net_build(&n, (charl_shape){2, {5, 8}});
+        if (cases[i].message) {
+            assert_null(n.out);
+            charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_SHAPE);
+            charl_assert_message(cases[i].message);
+            net_fini(&n);
+            continue;
+        }
+        charl_assert_ok(charl_graph_status(n.g));
+        assert_int_equal(charl_var_get_type(n.out).shape.dim[2], block ? 8 + 6 + 12 : 6);
+        n.loss = charl_batch_mean(
+            n.g, charl_sum(n.g, charl_flatten(n.g, charl_mul(n.g, n.out, charl_tanh(n.g, n.out))), 1, false));
+        charl_graph_backward(n.g, n.loss, NULL);
+        charl_assert_ok(charl_graph_compile(n.g));
+        charl_assert_ok(charl_params_initialize(n.params, 1));
+        write_input(&n);
+        charl_assert_ok(charl_graph_run(n.g));
+        check_gradient(n.x);
+        for (int k = 0; block && k < 5; k++) {
+            const char *const names[] = {"y.crossattention.q_attn.weight", "y.crossattention.c_attn.weight",
+                                         "y.crossattention.c_attn.bias", "y.crossattention.c_proj.weight",
+                                         cases[i].config == &sums ? "y.ln_cross_attn_out.weight"
+                                                                  : "y.ln_cross_attn.weight"};
+
+            assert_non_null(charl_params_find(n.params, names[k]));
+            check_gradient(charl_parameter(n.g, charl_params_find(n.params, names[k])));
+        }
+        net_fini(&n);
+    }
+}
+
 /* What is wrong with a graph is told when it is made, or with the shapes on both sides. */
 static void test_wrong_graphs(void **state)
 {
@@ -724,9 +809,8 @@ static void test_refused_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_layer_type),
-        cmocka_unit_test(test_layers_of_several),
-        cmocka_unit_test(test_wrong_graphs),
+        cmocka_unit_test(test_every_layer_type), cmocka_unit_test(test_layers_of_several),
+        cmocka_unit_test(test_second_sources),   cmocka_unit_test(test_wrong_graphs),
         cmocka_unit_test(test_refused_inputs),
     };
 

@@ -104,7 +104,7 @@ attention_tensor_core(global const ACT *qkv, global ACT *out, global float *lse,
 
     (void)mask, (void)numbers;
 #if DROP
-    const ulong drawn = weight_block(args.first_row + (ulong)b, h, q0 + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
+    const ulong drawn = weight_block(args.first_row + (ulong)b, h, q0 + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all, t_all);
 #endif
 #if STARTS
     global const int *const start = mask + args.mask;

@@ -92,6 +92,10 @@ static charl_status check_fields(const mapping *m)
         CHARL_REQUIRE(charl_shape_equal(&own[i].shape, &model[i].shape), CHARL_ERR_DATA,
                       "%s: samples of %s are %s, %s was trained on %s", m->ds->file.path, own[i].name,
                       charl_shape_format(&own[i].shape, have), m->model, charl_shape_format(&model[i].shape, want));
+        CHARL_REQUIRE(
+            own[i].target || own[i].least >= model[i].least, CHARL_ERR_DATA,
+            "%s: %s has sequences that end in -1, %s was trained on whole ones; HINT train on data that have some",
+            m->ds->file.path, own[i].name, m->model);
         CHARL_REQUIRE(own[i].classes <= model[i].classes, CHARL_ERR_DATA,
                       "%s: %s holds numbers up to %lld, %s was trained on numbers up to %lld", m->ds->file.path,
                       own[i].name, (long long)own[i].classes - 1, m->model, (long long)model[i].classes - 1);

@@ -142,6 +142,8 @@ static charl_status find_range(charl_dataset *ds, charl__array *a, charl__field 
     const int64_t per_row = charl_shape_count(&a->item), step = per_row < BLOCK ? BLOCK / per_row : 1;
     CHARL_SCOPED_FREE unsigned char *rows = NULL;
     CHARL_SCOPED_FREE double *v = NULL;
+    /* the sequences of an input end in -1 */
+    const bool may_end = f->kind == CHARL__FIELD_TOKENS && f->shape.ndim == 1 && per_row > 1;
     int64_t most = -1;
 
     CHARL_TRY(charl__alloc_array(step, a->item_bytes, &rows));
@@ -152,13 +154,19 @@ static charl_status find_range(charl_dataset *ds, charl__array *a, charl__field 
         CHARL_TRY(charl__array_read(&ds->file, a, row, n, rows));
         charl_dtype_decode(a->dtype, rows, n * per_row, v);
         for (int64_t i = 0; i < n * per_row; i++) {
-            const bool ignored = f->kind == CHARL__FIELD_CLASSES && (v[i] == -1 || v[i] == -100);
+            const bool ignored =
+                (may_end && v[i] == -1) || (f->kind == CHARL__FIELD_CLASSES && (v[i] == -1 || v[i] == -100));
             const int64_t whole = v[i] >= 0 && v[i] < MOST ? (int64_t)v[i] : -1;
 
             CHARL_REQUIRE(ignored || (double)whole == v[i], CHARL_ERR_DATA,
                           "%s: %s: %g in row %lld is no %s; allowed are integers from 0 to %d%s", ds->file.path,
                           a->name, v[i], (long long)(row + i / per_row), f->target ? "class" : "token", MOST - 1,
-                          f->target ? ", and -1 and -100 for what does not count" : "");
+                          f->target ? ", and -1 and -100 for what does not count"
+                          : may_end ? ", and -1 after the end of a sequence"
+                                    : "");
+            CHARL_REQUIRE(!may_end || ignored || i % per_row == 0 || v[i - 1] >= 0, CHARL_ERR_DATA,
+                          "%s: %s: row %lld has a token, %g, after -1, which ends a sequence", ds->file.path, a->name,
+                          (long long)(row + i / per_row), v[i]);
             f->least = ignored ? -1 : f->least;
             most = whole > most ? whole : most;
         }

@@ -8,7 +8,7 @@ enum { CHARL__MAX_FIELDS = 8, CHARL__FIELD_NAME = 32, CHARL__FIELD_ARRAY = 256 }
 
 typedef enum charl__field_kind {
     CHARL__FIELD_NUMBERS,
-    CHARL__FIELD_TOKENS, /* inputs: numbers of tokens, not normalized */
+    CHARL__FIELD_TOKENS, /* inputs: numbers of tokens, not normalized; -1 after the end of a sequence */
     CHARL__FIELD_CLASSES /* targets: -1 and -100 do not count */
 } charl__field_kind;
 extern const char *const charl__field_kinds[]; /* as in NAME:/ARRAY:KIND */

@@ -5,11 +5,17 @@
 static charl_var *build_attention(const charl_layer_build *b, charl_var *x)
 {
     const charl_attention_config *c = b->settings;
-    const charl_attention_args args = {
-        .heads = (int)c->heads, .kv_heads = (int)c->kv_heads, .causal = c->causal, .dropout = (float)c->dropout};
+    const charl_attention_args args = {.heads = (int)c->heads,
+                                       .kv_heads = (int)c->kv_heads,
+                                       .causal = c->causal,
+                                       .dropout = (float)c->dropout,
+                                       .kv = b->n_in > 1 ? b->in[1] : NULL};
 
     if (charl_var_get_type(x).shape.ndim != 3) {
         return charl__graph_refuse(b->g, "attention needs [batch, positions, features]");
+    }
+    if (args.kv && c->causal) {
+        return charl__graph_refuse(b->g, "causal = yes: attention to another source has no order of positions");
     }
     return charl_attention(b->g, x, &args);
 }
@@ -49,9 +55,11 @@ static const charl_key token_keys[] = {
     CHARL__KEY(charl_class_token_config, init_std, FLOAT, "[0,1e6)", false, "standard deviation of the initial values"),
 };
 
-const charl_layer_type charl__layer_attention =
-    CHARL__LAYER("attention", "of what a linear layer puts out: queries of all heads, keys, values, side by side",
-                 build_attention, CHARL__SETTINGS(attention));
+const charl_layer_type charl__layer_attention = CHARL__LAYER(
+    "attention",
+    "of what a linear layer puts out: queries of all heads, keys, values, side by side; input = q, kv: queries of "
+    "one source, keys and values of another",
+    build_attention, .max_inputs = 2, .one_input = true, CHARL__SETTINGS(attention));
 
 const charl_layer_type charl__layer_class_token =
     CHARL__LAYER("class_token", "a learned position in front of a sequence: [B, T, C] -> [B, T + 1, C]",

@@ -1,4 +1,5 @@
-/* transformer_block: self-attention and an mlp, each with norms and inside a residual path, with nanoGPT's names. Initial
+/* transformer_block: self-attention, of a decoder with a second input attention to that, and an mlp, each with norms and inside a
+ * residual path, with nanoGPT's names, and those of Hugging Face's GPT-2 for attention to another source. Initial
  * values are GPT-2's: normal, with a deviation for projections onto the residual path that decreases with the depth of
  * the model (Radford et al. 2019, section 2.3). */
 #include <math.h>
@@ -159,6 +160,30 @@ static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width
     return drop(b, "attn", project(b, "attn.c_proj", x, width, residual_std(c), c->bias || c->form.out_bias));
 }
 
+/* Attention of x to another source. */
+static charl_var *attend_to(const charl_layer_build *b, charl_var *x, charl_var *source, int64_t width)
+{
+    const config *c = b->settings;
+    const int64_t head_dim = c->head_dim ? c->head_dim : width / c->heads;
+    const int64_t kv_heads = c->kv_heads ? c->kv_heads : c->heads;
+    const bool bias = c->bias || c->qkv_bias;
+    charl_attention_args args = {
+        .heads = (int)c->heads,
+        .kv_heads = (int)kv_heads,
+        .scale = c->form.scale_dim > 0 ? (float)(1 / sqrt(c->form.scale_dim)) : 0,
+        .dropout = (float)c->dropout,
+        .softcap = (float)c->form.attention_softcap,
+    };
+
+    x = project(b, "crossattention.q_attn", x, c->heads * head_dim, c->init_std, bias);
+    args.kv = project(b, "crossattention.c_attn", source, 2 * kv_heads * head_dim, c->init_std, bias);
+    charl_graph_scope_begin(b->g, "crossattention");
+    x = args.kv ? charl_attention(b->g, x, &args) : NULL;
+    charl_graph_scope_end(b->g);
+    x = project(b, "crossattention.c_proj", x, width, residual_std(c), c->bias || c->form.out_bias);
+    return drop(b, "crossattention", x);
+}
+
 static bool is_gated(int mlp)
 {
     return mlp == CHARL_BLOCK_SWIGLU || mlp == CHARL_BLOCK_GEGLU || mlp == CHARL_BLOCK_GEGLU_TANH;
@@ -212,9 +237,10 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     const bool of_input = c->form.norm_at != CHARL_BLOCK_NORM_OUTPUT;
     const bool of_output = c->form.norm_at != CHARL_BLOCK_NORM_INPUT;
     const int64_t rotated = charl__rotated(&c->form, c->head_dim ? c->head_dim : width / c->heads);
+    charl_var *const source = b->n_in > 1 ? b->in[1] : NULL;
     charl_var *sum, *y;
 
-    if (in.ndim != 3) {
+    if (in.ndim != 3 || (source && charl_var_get_type(source).shape.ndim != 3)) {
         return charl__graph_refuse(b->g, "a transformer block needs [batch, positions, features]");
     }
     if (!c->head_dim && width % c->heads != 0) {
@@ -232,15 +258,27 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (c->form.parallel && c->form.norm_at == CHARL_BLOCK_NORM_SUM) {
         return charl__graph_refuse(b->g, "parallel = yes has no norm_at = sum");
     }
+    if (source && (c->form.parallel || c->form.qk_norm != CHARL_QK_NORM_NONE)) {
+        return charl__graph_refuse(b->g, c->form.parallel ? "parallel = yes has no attention to a second input"
+                                                          : "qk_norm has no attention to a second input");
+    }
     if (c->rotary && (rotated < 2 || rotated % 2 != 0)) {
         return charl__graph_refuse(b->g, "rotary_share does not rotate 2, 4, 6, ... elements of a head");
     }
     if (c->form.norm_at == CHARL_BLOCK_NORM_SUM) {
         x = normalize(b, "ln_1_out", charl_add(b->g, x, attend(b, x, width)));
+        if (source && x) {
+            x = normalize(b, "ln_cross_attn_out", charl_add(b->g, x, attend_to(b, x, source, width)));
+        }
         return normalize(b, "ln_2_out", charl_add(b->g, x, transform(b, x, width)));
     }
     y = attend(b, of_input ? normalize(b, "ln_1", x) : x, width);
     y = of_output ? normalize(b, "ln_1_out", y) : y;
+    if (source) {
+        x = charl_add(b->g, x, y);
+        y = attend_to(b, of_input ? normalize(b, "ln_cross_attn", x) : x, source, width);
+        y = of_output ? normalize(b, "ln_cross_attn_out", y) : y;
+    }
     if (!of_input || c->form.parallel) {
         sum = charl_add(b->g, x, y);
         x = c->form.parallel ? x : sum;
@@ -281,6 +319,8 @@ static const charl_key keys[] = {
     CHARL__BLOCK_FORM_KEYS(config, form),
 };
 
-const charl_layer_type charl__layer_transformer_block =
-    CHARL__LAYER("transformer_block", "x + attention(norm(x)), then x + mlp(norm(x))", build, .is_block = true,
-                 CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));
+const charl_layer_type charl__layer_transformer_block = CHARL__LAYER(
+    "transformer_block",
+    "x + attention(norm(x)), then x + mlp(norm(x)); input = x, memory: attention to the memory in between, as in a "
+    "decoder",
+    build, .max_inputs = 2, .one_input = true, .is_block = true, CHARL_DEFAULTS(defaults), CHARL_KEYS(keys));

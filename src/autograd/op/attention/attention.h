@@ -16,21 +16,23 @@ typedef struct charl__attention_attr {
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... of one sequence */
     bool starts;  /* the last operand, i32 [B, T], is the first key that each query sees; causal only */
     bool lengths; /* the last operand, i32 [B], is the number of keys of each row; not causal */
+    bool cross;   /* cross_attention: qkv holds queries only, and the next operand keys and values; not causal */
     int window;   /* > 0: a query sees so many keys at most, itself the last one; causal only */
 } charl__attention_attr;
 
-/** Rows, positions and elements of a head. */
+/** Rows, positions of queries and of keys, and elements of a head. */
 typedef struct charl__attention_extents {
-    int64_t b, t, d;
+    int64_t b, t, d, t_keys;
 } charl__attention_extents;
 
 charl__attention_extents charl__attention_extents_get(const charl_shape *qkv, const charl__attention_attr *a);
 
-/** Check operand `qkv`, [B, T, (heads + 2 kv_heads) * D], of any float type.
+/** Check operand `qkv`, [B, T, (heads + 2 kv_heads) * D], of any float type; with a->cross [B, T, heads * D],
+ *  and the operand after it, [B, keys, 2 kv_heads * D], of the same type.
  *  Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST_CHECK;
 
-/** Enqueue attention of qkv to out and lse (a tensor, or a part of the workspace). Async. Errors:
+/** Enqueue attention of qkv, and with a->cross of operand 1, to out and lse (a tensor, or a part of the workspace). Async. Errors:
  *  ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__attention_forward(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
                                       charl__arg lse) CHARL_MUST_CHECK;
@@ -55,7 +57,7 @@ enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
 /** The same on NVIDIA's tensor cores (nvidia/attention_tensor_core.c), for every half type and heads of a
- *  multiple of 8, at most 128 elements, if facts.nvidia.wgmma or mma, without lengths and softcap:
+ *  multiple of 8, at most 128 elements, if facts.nvidia.wgmma or mma, without lengths, softcap and another source:
  *  kernels/nvidia/attention/attention_tensor_core.cl describes the differences.
  */
 bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,

@@ -65,12 +65,13 @@ static const charl__op_sample samples_padded[] = {
 /* The end of a row is its first negative number, or one that is appended to it. */
 static void onnx_padded(const charl__onnx_node *n)
 {
-    const char *zero = charl__onnx_int(n, 0), *one_more = charl__onnx_int(n, 1), *x = n->in[0], *end;
+    const char *zero = charl__onnx_int(n, 0), *x = n->in[0], *one_more, *end;
 
     if (n->outs[0]) {
         charl__onnx_op(n, "Max", x, zero, n->outs[0]);
     }
     if (n->outs[1]) {
+        one_more = charl__onnx_int(n, 1);
         end = charl__onnx_op(n, "Mul", charl__onnx_slice(n, x, -1, 0, 1, NULL), zero, NULL);
         end = charl__onnx_concat(n, x, charl__onnx_op(n, "Sub", end, one_more, NULL), NULL);
         end = charl__onnx_write_call(n, &(charl__onnx_call){.type = "Cast",
@@ -194,18 +195,26 @@ charl_var *charl__sequence_mask(charl_graph *g, charl_var *length, int64_t posit
 
 charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab)
 {
+    charl__padding *p = &g->padding[g->n_padding];
     charl_var *tokens;
 
-    g->padded = x;
+    if (g->n_padding == CHARL_MAX_PADDED) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "more than %d inputs are padded sequences", CHARL_MAX_PADDED);
+    }
     g->vocab = vocab;
-    tokens = charl__padded_sequences(g, x, 0, &g->lengths[0]);
-    charl__var_set_positions(tokens, 1);
+    tokens = charl__padded_sequences(g, x, 0, &p->lengths[0]);
+    if (tokens) {
+        p->x = x;
+        g->n_padding++;
+        tokens->positions = 1;
+        tokens->padding = p;
+    }
     return tokens;
 }
 
 bool charl__graph_has_padding(const charl_graph *g)
 {
-    return g->padded != NULL;
+    return g->n_padding > 0;
 }
 
 void charl__graph_set_vocab(charl_graph *g, int64_t vocab)
@@ -225,9 +234,20 @@ int charl__var_positions(const charl_var *x)
 
 void charl__var_set_positions(charl_var *x, int axis)
 {
-    if (x) {
-        x->positions = axis;
+    if (!x) {
+        return;
     }
+    if (axis == 0 && x->positions != 0) {
+        x->padding = NULL;
+    } else if (axis != 0 && !x->padding && x->g->n_padding > 0) {
+        x->padding = &x->g->padding[0];
+    }
+    x->positions = axis;
+}
+
+bool charl__var_has_padding(const charl_var *x)
+{
+    return x->padding != NULL;
 }
 
 /* The extent of `to` that corresponds to extent `at` of `from` in the same elements; 0: none. */
@@ -254,7 +274,9 @@ static bool keeps_apart(const charl__op *op, int at, int ndim)
     static const charl__op *const rows[] = {&charl_op_linear,         &charl_op_layer_norm,   &charl_op_rms_norm,
                                             &charl_op_add_layer_norm, &charl_op_add_rms_norm, &charl_op_softmax,
                                             &charl_op_log_softmax,    &charl_op_swiglu};
-    static const charl__op *const sequences[] = {&charl_op_attention, &charl_op_rotary, &charl_op_lstm, &charl_op_gru};
+    static const charl__op *const sequences[] = {&charl_op_attention, &charl_op_cross_attention,
+                                                 &charl_op_rotary,    &charl_op_reverse_sequence,
+                                                 &charl_op_lstm,      &charl_op_gru};
     bool found = op->expr || op->express || (op == &charl_op_conv2d && at > 1);
 
     for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
@@ -286,13 +308,18 @@ static int carried(const charl__node *n, const charl_var *x, const charl_shape *
 void charl__carry_positions(const charl__node *n, charl_var *y)
 {
     const charl_shape *to = &y->type.shape;
+    /* the keys that a query sees are looked up in the lengths of their own sequences */
+    const int n_in = n->op == &charl_op_cross_attention ? 1 : n->n_in;
 
-    for (int i = 0; i < n->n_in; i++) {
+    for (int i = 0; i < n_in; i++) {
+        y->padding = y->padding ? y->padding : n->in[i]->padding;
+    }
+    for (int i = 0; i < n_in; i++) {
         const charl_var *x = n->in[i];
         const bool row = to->ndim <= 2 && (x->type.shape.ndim <= 2 || n->op == &charl_op_reshape);
         const int at = x->positions > 0 ? carried(n, x, to) : 0;
 
-        if (x->positions < 0 || (at > 0 && y->positions > 0 && y->positions != at)) {
+        if (x->positions < 0 || (at > 0 && y->positions > 0 && (y->positions != at || y->padding != x->padding))) {
             y->positions = -1;
             return;
         }
@@ -300,22 +327,24 @@ void charl__carry_positions(const charl__node *n, charl_var *y)
             y->positions = row ? 0 : -1; /* the rest of a row of features is features */
             return;
         }
-        y->positions = at > 0 ? at : y->positions;
+        if (at > 0) {
+            y->positions = at;
+            y->padding = x->padding;
+        }
     }
 }
 
 bool charl__var_is_shifted(const charl_var *x)
 {
-    return x->type.shape.dim[x->positions] > x->g->padded->type.shape.dim[1];
+    return x->type.shape.dim[x->positions] > x->padding->x->type.shape.dim[1];
 }
 
 charl_var *charl__graph_lengths(charl_var *x)
 {
-    charl_graph *g = x->g;
     const bool shifted = x->positions > 0 && charl__var_is_shifted(x);
 
-    if (shifted && !g->lengths[1]) {
-        charl__padded_sequences(g, g->padded, 1, &g->lengths[1]);
+    if (shifted && !x->padding->lengths[1]) {
+        charl__padded_sequences(x->g, x->padding->x, 1, &x->padding->lengths[1]);
     }
-    return x->positions > 0 ? g->lengths[shifted] : NULL;
+    return x->positions > 0 ? x->padding->lengths[shifted] : NULL;
 }

@@ -43,7 +43,7 @@ bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__atte
                                       int64_t d)
 {
     return (dtype == CHARL_BF16 || dtype == CHARL_F16) && charl__device_has_nvidia_cores(dev, dtype) &&
-           d % CHUNK == 0 && d <= MAX_D && !a->lengths && a->softcap == 0.0F;
+           d % CHUNK == 0 && d <= MAX_D && !a->lengths && !a->cross && a->softcap == 0.0F;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan aligns every value accordingly. */

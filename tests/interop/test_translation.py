@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""The encoder and decoder of docs/models/encoder-decoder.md, small: it learns to write numbers in words, onnxruntime computes what charl predict
+does and translates as the page shows, 2, 3 and 4 ranks have the bits of one, and what does not fit is refused.
+
+onnxruntime and h5py come from PyPI; exit code 77 means that they cannot be had. $CHARL_BIN_DIR holds the programs.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import environment
+
+BIN = environment.BIN
+environment.enter("onnxruntime")
+os.environ.pop("CHARL_BIN_DIR")  # charl warns of variables that it does not know
+
+# pylint: disable=wrong-import-position
+import h5py
+import numpy as np
+
+PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "models" / "encoder-decoder.md").read_text(encoding="utf-8")
+SMALL = ["layer.digit.dim=32", "layer.word.dim=32", "layer.encoder.repeat=1", "layer.decoder.repeat=1", "train.epochs=12", "train.slices=4",
+         "optimizer.learning_rate=5e-3"]
+FORMS = {  # every precision, and what changes how a step is made, with the settings that it needs
+    "bf16": ["train.precision=bf16"], "f16": ["train.precision=f16"], "recompute": ["train.recompute=yes"],
+    "lora": ["lora.rank=4", "lora.targets=*attn*, *attention*"], "shard": ["dist.shard=gradients"],
+}
+REFUSED = [
+    (["train.products=integer"], r"train.products = integer does not take padded sequences"),
+    (["layer.decoder.parallel=yes"], r"parallel = yes has no attention to a second input"),
+    (["layer.decoder.qk_norm=head"], r"qk_norm has no attention to a second input"),
+    (["layer.decoder.input=place, memory, digits"], r"transformer_block reads 1 to 2 layers, not 3"),
+    (["data.x=digits:/gap:tokens, before:/before:tokens"], r"/gap: row 3 has a token, 5, after -1, which ends a sequence"),
+]
+
+
+def run(code, *command):
+    """Run a program that must end with `code`; returns what it printed."""
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
+    if done.returncode != code:
+        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n{done.stdout}")
+    return done.stdout
+
+
+def train(name, ranks, *settings):
+    run(0, BIN / "charl-train", "-q", "words.ini", "-o", name, "--simulate-ranks", ranks, *SMALL, *settings)
+
+
+def losses(name):
+    lines = pathlib.Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines()
+    at = lines[0].split(",").index("val/loss")
+    return [float(value) for value in (line.split(",")[at] for line in lines[1:]) if value]
+
+
+def check_ranks_and_forms():
+    train("run", 1)
+    for ranks in (2, 3, 4):
+        train(f"run{ranks}", ranks, "train.max_steps=6")
+    train("six", 1, "train.max_steps=6")
+    for name in ("run2", "run3", "run4"):
+        said = run(0, BIN / "charl", "checkpoint", "diff", "six/last.h5", f"{name}/last.h5")
+        if not re.search("all tensors are equal|^equal", said, re.M):
+            sys.exit(f"{name} differs from one rank: {said}")
+    for name, settings in FORMS.items():
+        train(name, 2, "train.max_steps=6", *settings, *(["init.from=six/last.h5"] if name == "lora" else []))
+        if not np.isfinite(losses(name)).all():
+            sys.exit(f"{name}: the loss is not finite")
+        if name in ("recompute", "shard"):
+            run(0, BIN / "charl", "checkpoint", "diff", "six/last.h5", f"{name}/last.h5")
+
+
+def check_answers(program):
+    """The last tenth of the rows is what was not trained on."""
+    run(0, BIN / "charl", "predict", "run/last.h5", "words.h5", "-o", "p.h5")
+    run(0, BIN / "charl", "checkpoint", "export", "run/last.h5", "-o", "words.onnx")
+    names = {}
+    exec(program, names)  # pylint: disable=exec-used
+    with h5py.File("words.h5") as f, h5py.File("p.h5") as p:
+        n = p["output"].shape[0]
+        digits, before, words = (f[name][-n:].astype("i8") for name in ("digits", "before", "words"))
+        logits = names["model"].run(None, {"digits": digits, "before": before})[0]
+        counts, best = words >= 0, logits.argmax(2)
+        if not np.array_equal(p["output"][:][counts], best[counts]):
+            sys.exit("charl predict and onnxruntime name other words")
+    accuracy = (best == words)[counts].mean()
+    right = 0
+    for row in digits[:20]:
+        text = "".join(str(d) for d in row if d >= 0)
+        right += names["translate"](text) == " ".join(names["spell"](int(text)))
+    print(f"words: {accuracy:.3f} right; whole numbers: {right} of 20")
+    if accuracy < 0.9 or right < 10:
+        sys.exit("the model has not learned to translate")
+
+
+def check_refusals():
+    with h5py.File("words.h5", "a") as f:
+        gap = f["digits"][:]
+        gap[3] = [1, 2, -1, 5, -1, -1]
+        f["gap"] = gap
+    for settings, wanted in REFUSED:
+        done = subprocess.run([BIN / "charl-train", "-q", "words.ini", "-o", "refused", *settings], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
+        if done.returncode == 0 or not re.search(wanted, done.stdout):
+            sys.exit(f"{settings}: exit code {done.returncode}, without \"{wanted}\": {done.stdout}")
+    said = run(2, BIN / "charl", "generate", "words.ini", "run/last.h5", "--prompt", "1")
+    if "generate" not in said:
+        sys.exit(f"charl generate: {said}")
+
+
+def main():
+    data, program = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    config = re.search(r"```ini\n(.*?)```", PAGE, re.S).group(1)
+    with tempfile.TemporaryDirectory(prefix="charl-translation-") as folder:
+        os.chdir(folder)
+        exec(data.replace("2000", "300"), {})  # pylint: disable=exec-used
+        pathlib.Path("words.ini").write_text(config, encoding="utf-8")
+        check_ranks_and_forms()
+        check_answers(data.split("random = ")[0] + program)
+        check_refusals()
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
