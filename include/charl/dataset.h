@@ -77,8 +77,11 @@ typedef struct charl_dataset_options {
     const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
     double val_split;    /* [0,1): fraction of the training rows, taken from the end, for validation, if the file has
                          no validation set */
-    int64_t classes;     /* labels must be below it; 0: the stored number, else counted */
-    bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file), for predictions */
+    /* 1 to folds: the rows of this fold, of `folds` equal parts of the training rows, are for validation. Each class is
+     * spread over the folds evenly; the same on every machine. 0: none */
+    int64_t fold, folds;
+    int64_t classes; /* labels must be below it; 0: the stored number, else counted */
+    bool unlabelled; /* targets may be missing (y NULL with x, or no y in the file), for predictions */
     /* read samples of [height, width, channels] in a foreign file as [channels, height, width]; otherwise they are
      * refused */
     bool moves_channels;

@@ -372,6 +372,13 @@ static void check_outputs(checker *c)
     }
 }
 
+static void check_split(checker *c)
+{
+    if (c->cfg->data.val_split > 0 && c->cfg->data.fold.n > 0) {
+        wrong(c, "data", "fold", "takes rows for validation, and so does val_split: leave one of them out");
+    }
+}
+
 static void check_metrics(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -513,6 +520,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     check_model(&c);
     check_metrics(&c);
     check_data(&c);
+    check_split(&c);
     check_outputs(&c);
     check_log(&c);
     CHARL_TRY(c.st);

@@ -42,6 +42,8 @@ charl_dataset_options charl_config_get_dataset_options(const charl_config *c)
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .weights = c->data.weights[0] ? c->data.weights : NULL,
                                    .val_split = c->data.val_split,
+                                   .fold = c->data.fold.k,
+                                   .folds = c->data.fold.n,
                                    .fractions = targets & (CHARL_TARGET_FLAGS | CHARL_TARGET_PROBABILITIES) &&
                                                 !(targets & CHARL_TARGET_NUMBERS),
                                    .shuffle_window = c->data.shuffle_window,

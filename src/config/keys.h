@@ -24,6 +24,7 @@ typedef enum charl__key_type {
     CHARL__KEY_INTERVAL,  /* charl__interval; the word in `choices` stands for AUTO */
     CHARL__KEY_DURATION,  /* double, seconds */
     CHARL__KEY_NORMALIZE, /* charl__normalize */
+    CHARL__KEY_FOLD,      /* charl__data_fold */
     CHARL__KEY_AUGMENT,   /* charl__augment */
     CHARL__KEY_MIX        /* charl__mix; paths as with PATH */
 } charl__key_type;

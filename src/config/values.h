@@ -58,6 +58,11 @@ typedef struct charl__normalize {
     float std[CHARL_CONFIG_LIST];
 } charl__normalize;
 
+/** Fold k of n, from 1; n 0: none. */
+typedef struct charl__data_fold {
+    int64_t k, n;
+} charl__data_fold;
+
 /** Data sets and their weights. */
 typedef struct charl__mix {
     int count; /* 0: none */

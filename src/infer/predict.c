@@ -184,7 +184,7 @@ static charl_status open_rows(predictor *p)
         rows.other_y = rows.dataset.y;
         rows.dataset.x = rows.dataset.y = NULL;
     }
-    if (given && !overrides_key(p->o, "data.val_split=")) {
+    if (given && !overrides_key(p->o, "data.val_split=") && !overrides_key(p->o, "data.fold=")) {
         rows.trained_on = charl_checkpoint_get_info(p->session.reader).state->data_content_id;
     }
     st = charl__rows_open(&rows, &p->rows);

@@ -265,10 +265,22 @@ typedef struct key_test {
     void *ctx;
 } key_test;
 
-/* Whether a key distinguishes groups: it affects the result, and is not the seed. */
+/* Whether a key distinguishes groups: it affects the result, and is neither the seed nor the fold. */
 static bool tells_apart(const char *key, const key_test *t)
 {
-    return strcmp(key, "run.seed") != 0 && t->is_result(t->ctx, key);
+    return strcmp(key, "run.seed") != 0 && strcmp(key, "data.fold") != 0 && t->is_result(t->ctx, key);
+}
+
+/* The fold of the data that a run is validated on; "none": it has none. */
+static const char *fold_of(const charl__run_log *log)
+{
+    return charl__run_setting_find(log, "data.fold") ? value_of(log, "data.fold") : "none";
+}
+
+/* Whether two runs of different groups are a pair, of the same seed and fold. */
+static bool are_paired(const charl__run_log *a, const charl__run_log *b)
+{
+    return strcmp(value_of(a, "run.seed"), value_of(b, "run.seed")) == 0 && strcmp(fold_of(a), fold_of(b)) == 0;
 }
 
 static bool are_alike(const charl__run_log *a, const charl__run_log *b, const key_test *test)
@@ -329,8 +341,7 @@ static charl_status find_groups(const charl__run_log *log, int n, groups *g)
         }
         g->of[i] = k;
         for (int j = 0; j < i; j++) {
-            CHARL_REQUIRE(g->of[j] != k || strcmp(value_of(&log[j], "run.seed"), value_of(&log[i], "run.seed")) != 0,
-                          CHARL_ERR_DATA,
+            CHARL_REQUIRE(g->of[j] != k || !are_paired(&log[j], &log[i]), CHARL_ERR_DATA,
                           "%s and %s have the same configuration and the same seed; HINT give one of them", log[j].path,
                           log[i].path);
         }
@@ -408,7 +419,7 @@ static charl_status collect_sample(const charl__run_log *log, int n, const group
             s->of_group[s->n_group++] = v;
         }
         for (int k = 0; k < n && g->of[i] == g->reference; k++) {
-            if (g->of[k] == group && strcmp(value_of(&log[i], "run.seed"), value_of(&log[k], "run.seed")) == 0) {
+            if (g->of[k] == group && are_paired(&log[i], &log[k])) {
                 s->paired_first[s->n_pairs] = v;
                 s->paired_group[s->n_pairs++] = result_of(&log[k], g->metric, is_best);
             }
@@ -452,7 +463,10 @@ static charl_status put_group(const charl__run_log *log, int n, const groups *g,
     CHARL_TRY(charl__text_printf(out, "  %c  seeds ", 'A' + group));
     for (int i = 0; i < n; i++) {
         if (g->of[i] == group) {
-            CHARL_TRY(charl__text_printf(out, "%s%s", comma, value_of(&log[i], "run.seed")));
+            const bool folded = strcmp(fold_of(&log[i]), "none") != 0;
+
+            CHARL_TRY(charl__text_printf(out, "%s%s%s%s", comma, value_of(&log[i], "run.seed"), folded ? " fold " : "",
+                                         folded ? fold_of(&log[i]) : ""));
             comma = ", ";
         }
     }

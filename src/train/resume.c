@@ -240,6 +240,7 @@ static void check_best(charl__trainer *t, const charl_checkpoint_reader *r, cons
     charl__trainer_check_rate(t, was, charl_checkpoint_get_info(r).state->step);
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
+                  was->data.fold.k != now->data.fold.k || was->data.fold.n != now->data.fold.n ||
                   was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
                   was->eval.max_batches != now->eval.max_batches || was->checkpoint.mode != now->checkpoint.mode ||
                   strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0;

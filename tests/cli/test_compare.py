@@ -107,6 +107,13 @@ def check_seeds():
         assert all(abs(float(have) - x) < 1e-4 * abs(x) for have, x in zip(row[2:], want)), (row, want)
     assert len(rows) == 2, text
     # any pair, any metric
+    for k in (1, 2, 3):  # folds are pairs as seeds are
+        write_run(f"fold-c{k}", 7, 0.1, [0.5 + k / 100], extra=f"\n[data]\nfold = {k}/3\n")
+        write_run(f"fold-d{k}", 7, 0.3, [0.6 + k / 100], extra=f"\n[data]\nfold = {k}/3\n")
+    folds = charl(0, "compare", "--seeds", *(f"fold-{group}{k}" for k in (1, 2, 3) for group in "cd"))
+    assert "  A  seeds 7 fold 1/3, 7 fold 2/3, 7 fold 3/3; optimizer.learning_rate = 0.1\n" in folds, folds
+    assert re.search(r"A +3 +0\.52 +0\.01 ", folds) and re.search(r"best val/accuracy +3 +\+0\.1 ", folds), folds
+    assert "have the same configuration and the same seed" in charl(3, "compare", "--seeds", "fold-c1", "fold-c1", "fold-c2")
     swapped = charl(0, "compare", "--seeds", *runs, "--reference", "b2/")
     assert "  A - B " in swapped and "  B - A " not in swapped, swapped
     assert interval(next(l for l in swapped.splitlines() if l.startswith("  best")))[1] == -interval(next(

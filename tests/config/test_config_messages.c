@@ -84,6 +84,8 @@ static const struct {
     {HEAD "[train]\nmax_steps = 0\n", "conf/t.ini:6: [train] max_steps: 0 steps: use -1 for no limit, or --dry-run"},
     {HEAD "[train]\nlabel_smoothing = 1\n",
      "conf/t.ini:6: [train] label_smoothing: 1 is out of range (at least 0, below 1)"},
+    {"[data]\npath=d.h5\nfold = 4/3\n[model]\ntype=mlp\n",
+     "conf/t.ini:3: [data] fold: \"4/3\" is not K/N, fold K of N: 1/5 to 5/5, say, or none"},
     {HEAD "[train]\nloss = huber\nhuber_delta = 0\n", "conf/t.ini:7: [train] huber_delta: 0 is out of range (above 0)"},
     {HEAD "[train]\ngrad_clip = nan\n", "conf/t.ini:6: [train] grad_clip: \"nan\" is not a number"},
     {HEAD "[train]\ngrad_clip = 0x10\n", "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},

@@ -130,6 +130,79 @@ static void wrong_rows_are_refused(void **state)
     charl_dataset_close(ds);
 }
 
+/* Each row is for validation in one fold and for training in the others; sizes of folds, in all and of a class, differ by at most one. */
+static void folds_divide_the_rows(void **state)
+{
+    enum { N = 103, FOLDS = 4 };
+    const char *path = charl_test_path(dir, "folds.h5"), *whole = charl_test_path(dir, "images.h5");
+    float x[N], v[N];
+    int32_t y[N], label[N];
+    int64_t rows[N], seen[N] = {0};
+    charl_dataset *ds = NULL;
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+        y[i] = i % 10 == 9 ? -1 : i * i % 3; /* the last of ten does not count */
+        rows[i] = i;
+    }
+    charl_assert_ok(h5_import(
+        path,
+        &(h5_dataset){
+            .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {1}}, .rows = {N}, .x = x, .y = y},
+        false));
+    for (int64_t k = 1; k <= FOLDS; k++) {
+        const charl_dataset_options opt = {sizeof opt, .fold = k, .folds = FOLDS};
+        charl_dataset_info info;
+        int64_t of_class[3] = {0}, ignored = 0;
+
+        charl_assert_ok(charl_dataset_open(path, &opt, &ds));
+        charl_dataset_get_info(ds, &info);
+        assert_int_equal(info.rows[CHARL_SPLIT_TRAIN] + info.rows[CHARL_SPLIT_VAL], N);
+        assert_in_range(info.rows[CHARL_SPLIT_VAL], N / FOLDS, N / FOLDS + 1);
+        assert_int_equal(info.ignored[CHARL_SPLIT_TRAIN] + info.ignored[CHARL_SPLIT_VAL], 10);
+        for (int s = CHARL_SPLIT_TRAIN; s <= CHARL_SPLIT_VAL; s++) {
+            const int64_t n = info.rows[s];
+
+            charl_assert_ok(charl_dataset_read(ds, (charl_split)s, rows, n, v, label));
+            for (int64_t i = 0; i < n; i++) {
+                const int row = (int)v[i];
+
+                seen[row] += s == CHARL_SPLIT_VAL ? 100 : 1;
+                assert_int_equal(label[i], y[row]);
+                assert_true(i == 0 || v[i - 1] < v[i]);
+                if (s == CHARL_SPLIT_VAL) {
+                    of_class[y[row] < 0 ? 0 : y[row]] += y[row] >= 0;
+                    ignored += y[row] < 0;
+                }
+            }
+        }
+        for (int c = 0; c < 2; c++) { /* no square is 2 modulo 3 */
+            int64_t all = 0;
+
+            for (int i = 0; i < N; i++) {
+                all += y[i] == c;
+            }
+            assert_in_range(of_class[c], all / FOLDS, (all + FOLDS - 1) / FOLDS);
+        }
+        assert_in_range(ignored, 2, 3);
+        charl_assert_ok(charl_dataset_verify(ds));
+        charl_dataset_close(ds);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(seen[i], 100 + FOLDS - 1);
+    }
+    charl_assert_status(
+        charl_dataset_open(path, &(charl_dataset_options){sizeof(charl_dataset_options), .fold = 1, .folds = N + 1},
+                           &ds),
+        CHARL_ERR_CONFIG);
+    charl_assert_message("103 training rows, which are too few for 104 folds");
+    charl_assert_status(
+        charl_dataset_open(whole, &(charl_dataset_options){sizeof(charl_dataset_options), .fold = 1, .folds = 2}, &ds),
+        CHARL_ERR_CONFIG);
+    charl_assert_message("has a validation set, and a fold would be another one");
+}
+
 static void val_split_takes_the_last_part(void **state)
 {
     const char *path = charl_test_path(dir, "split.h5");
@@ -527,6 +600,7 @@ int main(void)
         cmocka_unit_test(wrong_rows_are_refused),
         cmocka_unit_test(a_file_that_the_program_has_open_is_read),
         cmocka_unit_test(val_split_takes_the_last_part),
+        cmocka_unit_test(folds_divide_the_rows),
         cmocka_unit_test(tokens_are_windows),
         cmocka_unit_test(tokens_as_stored),
         cmocka_unit_test(threads_may_read_together),

@@ -148,6 +148,8 @@ sweep 2 "a range that descends" mlp.ini optimizer.learning_rate=1..0 --random 2
 says 1 'LOW..HIGH must ascend$'
 sweep 2 "a range from 0" mlp.ini optimizer.learning_rate=0..1:log --random 2
 says 1 'LOW..HIGH must ascend, and be above 0 for :log$'
+sweep 2 "seeds and folds" mlp.ini data.fold=1/2,2/2 --seeds 2
+says 1 'a configuration is repeated for each seed or for each fold, not for both$'
 sweep 2 "a value twice" mlp.ini train.epochs=1,1
 says 1 'train.epochs: the value "1" is there twice$'
 sweep 2 "a range that is misspelt" mlp.ini optimizer.learning_rate=1e-4..1e-2:lin --random 2

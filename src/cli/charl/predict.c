@@ -133,16 +133,20 @@ charl_status charl__predict_split(const charl_config *config, const char *checkp
     charl_status st = CHARL_OK;
     const charl_dataset_options data = charl_config_get_dataset_options(config);
     const char *path = charl__cli_text(config, "data.path");
-    char val_split[64];
-    const charl_config_override part = {val_split, "charl eval"};
+    char val_split[64], fold[64];
+    const charl_config_override part[] = {{val_split, "charl eval"}, {fold, "charl eval"}};
     prediction p = {.file = {sizeof p.file, .path = file, .format = format_of(file)},
                     .o = {sizeof p.o, .paths = &path, .n_paths = 1, .split = split, .x = data.x, .y = data.y,
-                          .overrides = &part, .n_overrides = 1, .ema = ema, .counts = is_h5_name(file),
+                          .overrides = part, .n_overrides = 2, .ema = ema, .counts = is_h5_name(file),
                           .started = on_split_started, .predicted = on_predicted, .warned = charl__cli_warn,
                           .noted = charl__cli_note, .compiling = charl__cli_compiling_show}};
     charl_predict_result result;
 
     snprintf(val_split, sizeof val_split, "data.val_split=%.17g", data.val_split);
+    snprintf(fold, sizeof fold, "data.fold=none");
+    if (data.folds > 0) {
+        snprintf(fold, sizeof fold, "data.fold=%" PRId64 "/%" PRId64, data.fold, data.folds);
+    }
     p.o.ctx = &p;
     CHARL_TRY_CLEANUP(charl_predict(checkpoint, &p.o, &result));
     CHARL_TRY_CLEANUP(charl_prediction_writer_finish(p.writer));

@@ -42,7 +42,7 @@ typedef struct charl__sweep_arm {
     char name[CHARL__SWEEP_NAME];
     char dir[CHARL__SWEEP_PATH];
     int value[CHARL__SWEEP_KEYS]; /* of each key: index in its values */
-    int group;                    /* runs of a group differ in run.seed only */
+    int group;                    /* runs of a group differ in the key `seed` only */
     charl__sweep_state state;
     charl_run_summary done; /* where `measured` */
     bool measured;
@@ -60,7 +60,7 @@ typedef struct charl__sweep {
     int n_fixed;
     charl__sweep_key key[CHARL__SWEEP_KEYS];
     int n_keys;
-    int seed; /* the key run.seed; -1: one seed */
+    int seed; /* the key run.seed or data.fold; -1: neither is swept */
     charl__sweep_arm *arm;
     int n_arms, n_groups;
     char **owned; /* [n_owned] texts */

@@ -161,24 +161,35 @@ static charl_status add_operand(charl__sweep *s, const char *operand, const char
     return CHARL_OK;
 }
 
-/* --seeds N: run.seed and the N - 1 numbers after it. */
+/* The key whose values repeat a configuration: run.seed, by --seeds N the N - 1 numbers after it too, or data.fold. */
 static charl_status add_seeds(charl__sweep *s, int64_t n)
 {
     charl_config *config = NULL;
     charl__sweep_key *key;
     int64_t first;
+    int found = -1;
 
     for (int i = 0; i < s->n_keys; i++) {
-        if (strcmp(s->key[i].name, "run.seed") == 0) {
-            const charl__sweep_key seeds = s->key[i];
+        const bool is_seed = strcmp(s->key[i].name, "run.seed") == 0;
 
-            CHARL_REQUIRE(n == 0 && !seeds.is_range, CHARL_ERR_CONFIG,
+        if (is_seed || strcmp(s->key[i].name, "data.fold") == 0) {
+            CHARL_REQUIRE(n == 0 || !is_seed, CHARL_ERR_CONFIG,
                           "the values of run.seed are listed, or --seeds tells their number");
-            memmove(&s->key[i], &s->key[i + 1], (size_t)(s->n_keys - i - 1) * sizeof seeds);
-            s->seed = s->n_keys - 1;
-            s->key[s->seed] = seeds;
-            return CHARL_OK;
+            CHARL_REQUIRE(!s->key[i].is_range, CHARL_ERR_CONFIG, "%s has a list of values, not a range",
+                          s->key[i].name);
+            CHARL_REQUIRE(n <= 1 && found < 0, CHARL_ERR_CONFIG,
+                          "a configuration is repeated for each seed or for each fold, not for both; HINT sweep "
+                          "data.fold with one run.seed");
+            found = i;
         }
+    }
+    if (found >= 0) {
+        const charl__sweep_key repeated = s->key[found];
+
+        memmove(&s->key[found], &s->key[found + 1], (size_t)(s->n_keys - found - 1) * sizeof repeated);
+        s->seed = s->n_keys - 1;
+        s->key[s->seed] = repeated;
+        return CHARL_OK;
     }
     s->seed = -1;
     if (n <= 1) {
@@ -402,7 +413,9 @@ charl_status charl__sweep_plan(const charl__cli_operands *operands, const charl_
     }
     CHARL_REQUIRE(s->n_keys > 0, CHARL_ERR_CONFIG,
                   "no key has several values; HINT optimizer.learning_rate=1e-3,3e-3 or --seeds 3");
-    CHARL_REQUIRE(options->stop_losers == 0 || (s->seed >= 0 && s->key[s->seed].count > 3), CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(options->stop_losers == 0 ||
+                      (s->seed >= 0 && s->key[s->seed].count > 3 && strcmp(s->key[s->seed].name, "run.seed") == 0),
+                  CHARL_ERR_CONFIG,
                   "--stop-losers compares three seeds before it stops others; HINT add --seeds 4 or more");
     label_keys(s);
     CHARL_TRY(find_dir(s, options->dir));

@@ -118,6 +118,7 @@ const char *charl__key_type_text(const charl__key *key)
         [CHARL__KEY_INTERVAL] = "interval",
         [CHARL__KEY_DURATION] = "time",
         [CHARL__KEY_NORMALIZE] = "MEANS / STDS",
+        [CHARL__KEY_FOLD] = "K/N",
         [CHARL__KEY_MIX] = "list of PATH:WEIGHT",
         [CHARL__KEY_AUGMENT] = "list of flip, crop:N, rotate:N, cutout:N, mixup:A",
     };

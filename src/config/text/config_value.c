@@ -92,6 +92,26 @@ static charl_status set_normalize(const char *text, charl__normalize *field, cha
     return CHARL_OK;
 }
 
+/* none, or fold K of N */
+static void set_fold(const char *text, charl__data_fold *field, char *why)
+{
+    const char *slash = strchr(text, '/');
+    charl__data_fold v = {0};
+    char k[24];
+
+    if (slash && slash - text < (int)sizeof k) {
+        snprintf(k, sizeof k, "%.*s", (int)(slash - text), text);
+        if (!charl__parse_int(k, &v.k) || !charl__parse_int(slash + 1, &v.n)) {
+            v.n = 0;
+        }
+    }
+    if (strcmp(text, "none") != 0 && !(v.k >= 1 && v.k <= v.n && v.n >= 2)) {
+        snprintf(why, CHARL__WHY, "\"%.100s\" is not K/N, fold K of N: 1/5 to 5/5, say, or none", text);
+        return;
+    }
+    *field = v;
+}
+
 static bool device_rule_is_valid(const charl__key *key, const char *text)
 {
     int64_t index;
@@ -221,6 +241,9 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
     case CHARL__KEY_AUGMENT:
         charl__config_augment_set(text, field, why);
         break;
+    case CHARL__KEY_FOLD:
+        set_fold(text, field, why);
+        break;
     case CHARL__KEY_MIX:
         return charl__config_mix_set(text, "", strings, field, why);
     case CHARL__KEY_NORMALIZE:
@@ -314,6 +337,11 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         return charl__text_printf(out, "%s", charl__duration_format(*(const double *)field, text, sizeof text));
     case CHARL__KEY_AUGMENT:
         return charl__config_augment_print(field, out);
+    case CHARL__KEY_FOLD:
+        return ((const charl__data_fold *)field)->n > 0
+                   ? charl__text_printf(out, "%" PRId64 "/%" PRId64, ((const charl__data_fold *)field)->k,
+                                        ((const charl__data_fold *)field)->n)
+                   : charl__text_printf(out, "none");
     case CHARL__KEY_MIX:
         return charl__config_mix_print(field, "", out);
     case CHARL__KEY_NORMALIZE:

@@ -46,7 +46,7 @@ typedef struct charl__rows_options {
     charl_dataset_options dataset; /* how a data set is opened ... */
     const char *other_x, *other_y; /* ... and with which arrays if it is not in charl's layout and
                                       dataset.x is NULL; NULL: it is refused */
-    const char *trained_on;        /* content_id of the training data: dataset.val_split divides only these;
+    const char *trained_on;        /* content_id of the training data: dataset.val_split and fold divide only these;
                                       NULL: any */
 } charl__rows_options;
 

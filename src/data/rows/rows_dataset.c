@@ -17,7 +17,7 @@ typedef struct split_rows {
 } split_rows;
 
 /* In charl's layout, or with the arrays named in the configuration of the model. */
-static charl_status open_file(charl__rows *r, double val_split, charl_dataset **out)
+static charl_status open_file(charl__rows *r, bool divides, charl_dataset **out)
 {
     charl_status st = CHARL_OK;
     charl_dataset_options o = r->o.dataset;
@@ -25,7 +25,10 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
     o.struct_size = sizeof o;
 
     o.weights = o.x && o.y ? o.weights : NULL;
-    o.val_split = val_split;
+    if (!divides) {
+        o.val_split = 0;
+        o.fold = o.folds = 0;
+    }
     o.window = 1;
     o.unlabelled = true;
     o.moves_channels = true;
@@ -42,12 +45,15 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
 /* The validation split of a file belongs to the training; other data are used whole. */
 static charl_status open_whole(charl__rows *r, split_rows *d)
 {
-    CHARL_TRY(open_file(r, r->o.dataset.val_split, &d->ds));
+    const bool divides = r->o.dataset.val_split > 0 || r->o.dataset.folds > 0;
+
+    CHARL_TRY(open_file(r, divides && !r->o.trained_on, &d->ds));
     charl_dataset_get_info(d->ds, &d->info);
-    if (r->o.trained_on && r->o.dataset.val_split > 0 && strcmp(d->info.content_id, r->o.trained_on) != 0) {
+    if (divides && r->o.trained_on && strcmp(d->info.content_id, r->o.trained_on) == 0) {
         charl_dataset_close(d->ds);
         d->ds = NULL;
-        CHARL_TRY(open_file(r, 0, &d->ds));
+        CHARL_TRY(open_file(r, true, &d->ds));
+        charl_dataset_get_info(d->ds, &d->info);
     }
     return CHARL_OK;
 }

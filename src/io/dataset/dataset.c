@@ -165,7 +165,7 @@ charl_status charl__dataset_file_of(charl_dataset *ds, charl_split split, int64_
         if (v->x == &ds->arrays[2 * s] && a->rows > 0) {
             CHARL_TRY(charl__alloc(a->item_bytes + 1, &record));
             *out = record;
-            CHARL_TRY(charl__array_read(&ds->file, a, v->first + row, 1, record));
+            CHARL_TRY(charl__array_read(&ds->file, a, charl__view_place(v, row), 1, record));
             memmove(record, record + CHARL__PICTURE_PATH, a->item_bytes - CHARL__PICTURE_PATH + 1);
             return CHARL_OK;
         }
@@ -423,7 +423,7 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
         val->items = val->rows = n;
         train->items = train->rows = train->items - n;
     }
-    return CHARL_OK;
+    return opt->folds > 0 ? charl__dataset_fold(ds, opt) : CHARL_OK;
 }
 
 /* Rows of tokens. */
@@ -702,6 +702,7 @@ void charl_dataset_close(charl_dataset *ds)
     if (!ds) {
         return;
     }
+    charl_free(ds->folded);
     if (ds->part) {
         charl__mix_fini(ds);
     } else {

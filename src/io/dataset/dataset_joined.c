@@ -127,6 +127,7 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
     const int64_t share = (opt->cache_bytes > 0 ? opt->cache_bytes : CHARL_DATASET_CACHE_BYTES) / n;
 
     one.val_split = 0;
+    one.fold = one.folds = 0;
     one.sampling = CHARL_SAMPLING_ONCE;
     one.cache_bytes = opt->cache_bytes > 0 || share > LEAST_BYTES ? share + 1 : LEAST_BYTES;
     for (int j = 0; j < n; j++) {

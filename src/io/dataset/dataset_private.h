@@ -8,12 +8,13 @@
 #include "io/dataset/schema/data_schema.h"
 #include "io/dataset/weights.h"
 
-/** One split: rows [first, first + items) of two arrays, which several splits may share. */
+/** One split: rows [first, first + items) of two arrays, which several splits may share, or rows of any places. */
 typedef struct charl__view {
     charl__array *x;
     charl__array *y; /* NULL for tokens */
     charl__array *w; /* weights of the targets; NULL: none are stored */
     int64_t first;
+    const int64_t *place; /* [items] of each row in the arrays, ascending; then first is 0. NULL: first + row */
     int64_t items;
     int64_t rows;          /* samples; differs from items for tokens */
     int64_t ignored;       /* labels that do not count */
@@ -56,6 +57,7 @@ struct charl_dataset {
     uint64_t *draws;                    /* charl__order_draws of the training rows; NULL: each once */
     charl_data_schema *stored;          /* texts, and means and deviations, as in the file; nothing else of it is set */
     int64_t *starts[CHARL_SPLIT_COUNT]; /* of the arrays; NULL: not read */
+    int64_t *folded;                    /* places of the views of a fold, all training rows first; NULL: none */
     char content_id[65];
     /* Conversion of rows to the model's form (charl__dataset_map); NULL: none. */
     int64_t *class_map;       /* [stored_classes] the model's number of a label */
@@ -65,6 +67,10 @@ struct charl_dataset {
     const int64_t *forgotten; /* [n_forgotten] ascending training rows of weight 0, borrowed; NULL: none */
     int64_t n_forgotten;
 };
+
+/** The place in the arrays of a row of a view, and the number of rows from it on, up to n, whose places follow each other. */
+int64_t charl__view_place(const charl__view *v, int64_t row);
+int64_t charl__view_run(const charl__view *v, int64_t row, int64_t n);
 
 /** Rows of an array, in all its files, that are decoded from image files. */
 int64_t charl__array_pictures(const charl__array *a);
@@ -85,6 +91,10 @@ charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out) CHARL
 
 /** Treat labels as the names of their classes, or as their numbers. Errors: ERR_NOMEM. */
 charl_status charl__dataset_name_labels(charl_dataset *ds, bool are_names) CHARL_MUST_CHECK;
+
+/** Take fold opt->fold of the training rows for validation. Errors: ERR_CONFIG if the data have a validation set, are tokens, or have too few rows;
+ *  errors of reading the labels; ERR_NOMEM. */
+charl_status charl__dataset_fold(charl_dataset *ds, const charl_dataset_options *opt) CHARL_MUST_CHECK;
 
 /** Check that the documents of a split begin one after another, inside it. Errors: ERR_DATA, ERR_IO. */
 charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split) CHARL_MUST_CHECK;

@@ -9,6 +9,7 @@
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_read.h"
+#include "io/dataset/order/split.h"
 #include "io/tokenizer.h"
 
 enum { SCAN_BYTES = 1 << 18 };
@@ -126,6 +127,11 @@ static charl_status check_rows(const charl_dataset *ds, charl_split split, const
     return CHARL_OK;
 }
 
+int64_t charl__view_place(const charl__view *v, int64_t row)
+{
+    return v->place ? v->place[row] : v->first + row;
+}
+
 /* Length of the run of consecutive rows that begins at rows[0]. */
 static int64_t run_length(const int64_t *rows, int64_t n)
 {
@@ -135,6 +141,11 @@ static int64_t run_length(const int64_t *rows, int64_t n)
         k++;
     }
     return k;
+}
+
+int64_t charl__view_run(const charl__view *v, int64_t row, int64_t n)
+{
+    return v->place ? run_length(v->place + row, n) : n;
 }
 
 /* The set of a mix that contains a token, and where it begins. */
@@ -259,6 +270,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
     unsigned char *py = y;
     CHARL_SCOPED_FREE void *stored = NULL;
     CHARL_SCOPED_FREE unsigned char *row = NULL; /* one, while its elements change places */
+    CHARL_SCOPED_FREE int64_t *places = NULL;
     size_t y_bytes = 0;
 
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
@@ -269,6 +281,13 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
         return CHARL_OK;
     }
     CHARL_TRY(check_rows(ds, split, rows, n, v->rows));
+    if (v->place) {
+        CHARL_TRY(charl__alloc_array(n, sizeof *places, &places));
+        for (int64_t i = 0; i < n; i++) {
+            places[i] = v->place[rows[i]];
+        }
+        rows = places;
+    }
     if (y && n > 0) {
         y_bytes = (size_t)charl_shape_count(&v->y->item) * sizeof(int32_t);
         if (v->y->dtype != CHARL_F32) {
@@ -321,15 +340,18 @@ static charl_status read_stored_weights(charl_dataset *ds, const charl__view *v,
         }
         return CHARL_OK;
     }
-    CHARL_TRY(charl__array_read(&ds->file, a, v->first + first, n, out));
-    if (a->dtype == CHARL_U8) { /* in place, from the end */
-        for (int64_t i = n - 1; i >= 0; i--) {
-            out[i] = (float)((const unsigned char *)out)[i];
+    for (int64_t at = 0, k; at < n; at += k) {
+        float *part = out + at;
+
+        k = charl__view_run(v, first + at, n - at);
+        CHARL_TRY(charl__array_read(&ds->file, a, charl__view_place(v, first + at), k, part));
+        for (int64_t i = k - 1; a->dtype == CHARL_U8 && i >= 0; i--) { /* in place, from the end */
+            part[i] = (float)((const unsigned char *)part)[i];
         }
     }
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE(out[i] >= 0.0F, CHARL_ERR_DATA, "%s: %s: %g in row %lld is not a weight", ds->file.path, a->name,
-                      (double)out[i], (long long)(v->first + first + i));
+                      (double)out[i], (long long)charl__view_place(v, first + i));
     }
     return CHARL_OK;
 }
@@ -537,11 +559,10 @@ static charl_status scan(charl_dataset *ds, const charl__view *v, charl__array *
     CHARL_SCOPED_FREE void *buffer = NULL;
 
     CHARL_TRY(charl__alloc_array(step, a->item_bytes, &buffer));
-    for (int64_t i = 0; i < v->items; i += step) {
-        const int64_t n = v->items - i < step ? v->items - i : step;
-
-        CHARL_TRY(charl__array_read(&ds->file, a, v->first + i, n, buffer));
-        CHARL_TRY(each(ds, a, v->first + i, n * charl_shape_count(&a->item), buffer, user));
+    for (int64_t i = 0, n; i < v->items; i += n) {
+        n = charl__view_run(v, i, v->items - i < step ? v->items - i : step);
+        CHARL_TRY(charl__array_read(&ds->file, a, charl__view_place(v, i), n, buffer));
+        CHARL_TRY(each(ds, a, charl__view_place(v, i), n * charl_shape_count(&a->item), buffer, user));
     }
     return CHARL_OK;
 }
@@ -601,6 +622,58 @@ charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out)
                   ds->file.path, ds->views[CHARL_SPLIT_TRAIN].y->name,
                   ds->views[CHARL_SPLIT_TRAIN].y->item.ndim == 0 ? "samples" : "pixels");
     *out = seen.most;
+    return CHARL_OK;
+}
+
+/* Class labels of all training rows, as far as they fit; NULL: there are none. Those that do not count are a class too. */
+static charl_status read_labels(charl_dataset *ds, int32_t **out)
+{
+    const charl__view *v = &ds->views[CHARL_SPLIT_TRAIN];
+    CHARL_SCOPED_FREE void *stored = NULL;
+
+    *out = NULL;
+    if (!v->y || ds->values || v->y->dtype == CHARL_F32 || v->y->item.ndim > 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(v->items, v->y->item_bytes, &stored));
+    CHARL_TRY(charl__array_read(&ds->file, v->y, 0, v->items, stored));
+    CHARL_TRY(charl__alloc_array(v->items, sizeof **out, out));
+    for (int64_t i = 0; i < v->items; i++) {
+        (*out)[i] = (int32_t)(stored_integer(v->y->dtype, stored, i) & INT32_MAX);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_fold(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    charl__view *train = &ds->views[CHARL_SPLIT_TRAIN], *val = &ds->views[CHARL_SPLIT_VAL];
+    const int64_t rows = train->items;
+    CHARL_SCOPED_FREE int32_t *labels = NULL;
+    CHARL_SCOPED_FREE uint8_t *chosen = NULL;
+    int64_t n = 0;
+
+    CHARL_REQUIRE(ds->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                  "%s holds tokens, of which there are no folds; HINT leave data.fold out", ds->file.path);
+    CHARL_REQUIRE(!val->x, CHARL_ERR_CONFIG,
+                  "%s has a validation set, and a fold would be another one; HINT import the data without a validation "
+                  "set, or leave data.fold out",
+                  ds->file.path);
+    CHARL_REQUIRE(opt->folds <= rows, CHARL_ERR_CONFIG, "%s has %lld training rows, which are too few for %lld folds",
+                  ds->file.path, (long long)rows, (long long)opt->folds);
+    CHARL_TRY(read_labels(ds, &labels));
+    CHARL_TRY(charl__split_fold(labels, rows, opt->fold, opt->folds, &chosen));
+    CHARL_TRY(charl__alloc_array(rows, sizeof *ds->folded, &ds->folded));
+    for (int64_t r = 0; r < rows; r++) {
+        n += !chosen[r];
+    }
+    *val = *train;
+    train->place = ds->folded;
+    val->place = ds->folded + n;
+    train->items = train->rows = n;
+    val->items = val->rows = rows - n;
+    for (int64_t r = 0, in = 0, out = n; r < rows; r++) {
+        ds->folded[chosen[r] ? out++ : in++] = r;
+    }
     return CHARL_OK;
 }
 

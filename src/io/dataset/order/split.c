@@ -101,27 +101,36 @@ static int64_t find_class(const share *s, int64_t classes, const int32_t *labels
     return (const share *)bsearch(&key, s, (size_t)classes, sizeof *s, by_class) - s;
 }
 
+/* The classes with their numbers of rows, and the rows sorted by class. *s and *row_of: new, charl_free, even after a failure. */
+static charl_status group_rows(const int32_t *labels, int64_t rows, share **s, int64_t *classes, int64_t **row_of)
+{
+    CHARL_SCOPED_FREE int64_t *first = NULL;
+
+    CHARL_TRY(find_classes(labels, rows, s, classes));
+    CHARL_TRY(charl__alloc_array(*classes + 1, sizeof *first, &first));
+    CHARL_TRY(charl__alloc_array(rows, sizeof **row_of, row_of));
+    for (int64_t r = 0; r < rows; r++) {
+        (*s)[find_class(*s, *classes, labels, r)].rows++;
+    }
+    for (int64_t c = 0; c < *classes; c++) {
+        first[c + 1] = first[c] + (*s)[c].rows;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        (*row_of)[first[find_class(*s, *classes, labels, r)]++] = r;
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed, uint8_t **chosen)
 {
     charl_status st = CHARL_OK;
-    int64_t classes, *first = NULL, *row_of = NULL;
+    int64_t classes, *row_of = NULL;
     share *s = NULL;
 
     *chosen = NULL;
     CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, chosen));
-    CHARL_TRY_CLEANUP(find_classes(labels, rows, &s, &classes));
-    CHARL_TRY_CLEANUP(charl__alloc_array(classes + 1, sizeof *first, &first));
-    CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *row_of, &row_of));
-    for (int64_t r = 0; r < rows; r++) {
-        s[find_class(s, classes, labels, r)].rows++;
-    }
+    CHARL_TRY_CLEANUP(group_rows(labels, rows, &s, &classes, &row_of));
     allot(s, classes, rows, n);
-    for (int64_t c = 0; c < classes; c++) {
-        first[c + 1] = first[c] + s[c].rows;
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        row_of[first[find_class(s, classes, labels, r)]++] = r;
-    }
     for (int64_t c = 0, at = 0; c < classes; at += s[c].rows, c++) {
         for (int64_t i = 0; i < s[c].val; i++) {
             (*chosen)[row_of[at + charl_order_row(seed + (uint64_t)s[c].class, s[c].rows, true, i)]] = 1;
@@ -133,9 +142,27 @@ cleanup:
         *chosen = NULL;
     }
     charl_free(s);
-    charl_free(first);
     charl_free(row_of);
     return st;
+}
+
+charl_status charl__split_fold(const int32_t *labels, int64_t rows, int64_t fold, int64_t folds, uint8_t **chosen)
+{
+    CHARL_SCOPED_FREE share *s = NULL;
+    CHARL_SCOPED_FREE int64_t *row_of = NULL;
+    int64_t classes;
+
+    *chosen = NULL;
+    CHARL_TRY(group_rows(labels, rows, &s, &classes, &row_of));
+    CHARL_TRY(charl__alloc_array(rows, 1, chosen));
+    for (int64_t c = 0, at = 0; c < classes; at += s[c].rows, c++) {
+        for (int64_t i = 0; i < s[c].rows; i++) { /* dealt one after another, from class to class */
+            const int64_t row = row_of[at + charl_order_row((uint64_t)s[c].class, s[c].rows, true, i)];
+
+            (*chosen)[row] = (at + i) % folds == fold - 1;
+        }
+    }
+    return CHARL_OK;
 }
 
 charl_status charl__val_split_check(double fraction)

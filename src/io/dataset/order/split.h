@@ -13,6 +13,11 @@
 charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed,
                                uint8_t **chosen) CHARL_MUST_CHECK;
 
+/** The rows of fold 1 to `folds`: each row is in one of them, and the sizes of two folds, in all and of any class, differ by at most one row. The same
+ *  on every machine. labels, chosen: as in charl__split_rows. Errors: ERR_NOMEM. */
+charl_status charl__split_fold(const int32_t *labels, int64_t rows, int64_t fold, int64_t folds,
+                               uint8_t **chosen) CHARL_MUST_CHECK;
+
 /** Errors: ERR_CONFIG unless `fraction` is in [0,1). */
 charl_status charl__val_split_check(double fraction) CHARL_MUST_CHECK;
 
