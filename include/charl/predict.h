@@ -37,6 +37,7 @@ typedef struct charl_predict_info {
     bool has_names;                 /* rows have names */
     const charl_image_files *files; /* if each row is a file; else NULL */
     const char *answer_names;       /* a model with named outputs: the names of `answers`, a list; else NULL or "" */
+    int n_models;                   /* of the ensemble; 1: one model */
     const char *const *inputs;      /* [n_inputs] paths that are read: the checkpoint, its base, the data */
     int64_t n_inputs;
 } charl_predict_info;
@@ -50,10 +51,11 @@ typedef struct charl_prediction {
     /* [n_outputs] probabilities, or the outputs themselves. Named outputs: one number for each of `answer_names`, which
      * are a class and its probability, the class of each token or pixel, or what a single output has */
     const double *answers;
-    int64_t predicted;     /* CLASS: the class with the largest output; else -1 */
-    const int32_t *map;    /* [n_targets] MAPS: the class with the largest output at each pixel; else NULL */
-    const int32_t *labels; /* [n_targets] classes or flags, -1 where one is missing; or NULL */
-    const float *targets;  /* [n_targets] numbers, NaN where one is missing; or NULL */
+    const double *deviations; /* [n_outputs] of an ensemble: those of its models' answers (n - 1); else NULL */
+    int64_t predicted;        /* CLASS: the class with the largest output; else -1 */
+    const int32_t *map;       /* [n_targets] MAPS: the class with the largest output at each pixel; else NULL */
+    const int32_t *labels;    /* [n_targets] classes or flags, -1 where one is missing; or NULL */
+    const float *targets;     /* [n_targets] numbers, NaN where one is missing; or NULL */
 } charl_prediction;
 
 /** Metrics over the labelled rows; NaN if there are none. */
@@ -83,6 +85,10 @@ typedef struct charl_predict_options {
     const charl_config_override *overrides; /* of the checkpoint's configuration */
     int n_overrides;
     charl_ema_choice ema;
+    /* [n_members] more checkpoints, of models of the same data and outputs: an ensemble. Its answers are the means of
+     * the models' answers, and its outputs those that have these answers */
+    const char *const *members;
+    int n_members;
     bool counts; /* count the rows first, so that info.n_rows is known: reads a CSV file twice */
 
     void *ctx; /* of the callbacks */
@@ -124,11 +130,13 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
  *      classes of pixels  targets, predicted classes
  *      numbers            targets, predictions
  *      named outputs      all targets, then all answers, by their names
+ *      an ensemble        also the deviation of each answer over the models
  *
  *  Labels and targets are written if the data have them. Numbers have enough digits to be read back exactly as floats.
  *  An HDF5 file has
  *
  *      /output       f32 [n, outputs]    probabilities of classes or labels, or values
+ *      /deviation    f32 [n, outputs]    of an ensemble
  *      /predicted    i32 [n(, pixels)]   for classes: the predicted class
  *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: if the data have them; -1 or NaN if missing
  *      /file         strings [n]         if the samples are files

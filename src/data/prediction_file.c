@@ -9,7 +9,7 @@
 #include "io/h5_array.h"
 #include "io/h5_driver.h"
 
-enum { BLOCK_ROWS = 256, OUTPUT = 0, PREDICTED, TARGET, N_ARRAYS };
+enum { BLOCK_ROWS = 256, OUTPUT = 0, DEVIATION, PREDICTED, TARGET, N_ARRAYS };
 
 struct charl__prediction_file {
     char *path;
@@ -92,6 +92,9 @@ static charl_status open_file(charl__prediction_file *f)
     CHARL_TRY(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
     CHARL_TRY(charl__h5_set_i64(&site, f->h5, "step", spec->step));
     CHARL_TRY(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
+    if (spec->deviations > 0) {
+        CHARL_TRY(add_array(f, DEVIATION, "deviation", CHARL_F32, (charl_shape){1, {spec->deviations}}));
+    }
     if (spec->predicted > 0) {
         CHARL_TRY(add_array(f, PREDICTED, "predicted", CHARL_I32,
                             spec->predicted == 1 ? scalar : (charl_shape){1, {spec->predicted}}));
@@ -147,10 +150,10 @@ static charl_status flush(charl__prediction_file *f)
     return CHARL_OK;
 }
 
-charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, const int32_t *predicted,
-                                        const void *target)
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, const float *deviation,
+                                        const int32_t *predicted, const void *target)
 {
-    const void *const from[N_ARRAYS] = {output, predicted, target};
+    const void *const from[N_ARRAYS] = {output, deviation, predicted, target};
 
     for (int k = 0; k < N_ARRAYS; k++) {
         if (f->block[k]) {

@@ -2,6 +2,7 @@
 #define CHARL_DATA_PREDICTION_FILE_H
 /** Predictions as an HDF5 file, which is created completely or not at all:
  *    /output       f32 [n, outputs]    probabilities of classes or labels, or values
+ *    /deviation    f32 [n, outputs]    theirs over the models of an ensemble
  *    /predicted    i32 [n(, pixels)]   the class, if there are classes
  *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: from the data, if they have targets; -1 or NaN
  *                                      if a row has none
@@ -17,6 +18,7 @@ typedef struct charl__prediction_file charl__prediction_file;
 
 typedef struct charl__prediction_spec {
     int64_t rows, outputs, targets;         /* targets 0: unknown */
+    int64_t deviations;                     /* outputs; 0: no ensemble */
     int64_t predicted;                      /* classes of a row: 1, or one for each pixel; 0: none */
     bool labels;                            /* targets are i32, else f32 */
     int64_t step;                           /* of the checkpoint, an attribute */
@@ -30,10 +32,10 @@ typedef struct charl__prediction_spec {
 charl_status charl__prediction_file_create(const char *path, const charl__prediction_spec *spec,
                                            charl__prediction_file **out) CHARL_MUST_CHECK;
 
-/** The next row: output [outputs], predicted [spec.predicted], target [targets] of i32 or
+/** The next row: output [outputs], deviation [deviations], predicted [spec.predicted], target [targets] of i32 or
  *  f32. Errors: ERR_DISK. */
-charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, const int32_t *predicted,
-                                        const void *target) CHARL_MUST_CHECK;
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, const float *deviation,
+                                        const int32_t *predicted, const void *target) CHARL_MUST_CHECK;
 
 /** Commit, after `rows` rows. Errors: ERR_DISK. */
 charl_status charl__prediction_file_finish(charl__prediction_file *f) CHARL_MUST_CHECK;

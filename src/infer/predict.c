@@ -17,6 +17,7 @@
 #include "base/options.h"
 #include "charl/checkpoint.h"
 #include "config/config_rows.h"
+#include "infer/ensemble.h"
 #include "infer/inference.h"
 #include "data/rows/rows.h"
 #include "io/schema.h"
@@ -38,6 +39,7 @@ typedef struct predictor {
     void *x, *y;
     int64_t batch; /* rows of the model's graph */
     charl_inference *model;
+    charl__ensemble ensemble;     /* of this and other models */
     float *outputs;               /* [batch, n_outputs] */
     double *answers;              /* of one row */
     charl__text answer_names;     /* of info */
@@ -50,6 +52,7 @@ typedef struct predictor {
 static void predictor_fini(predictor *p)
 {
     charl_inference_close(p->model);
+    charl__ensemble_fini(&p->ensemble);
     charl__evaluation_fini(&p->evaluation);
     charl__rows_close(p->rows);
     charl__session_fini(&p->session);
@@ -75,22 +78,6 @@ static void pass_notes(const predictor *p)
     }
     charl_free(warnings);
     charl_free(notes);
-}
-
-/* The checkpoint with its configuration, and the caller's overrides. */
-static charl_status open_checkpoint(predictor *p)
-{
-    CHARL_SCOPED_FREE charl_config_override *overrides = NULL;
-    const int n = CHARL__INFERENCE_OVERRIDES + p->o->n_overrides;
-
-    CHARL_TRY(charl__alloc_array(n, sizeof *overrides, &overrides));
-    for (int i = 0; i < n; i++) {
-        overrides[i] = i < CHARL__INFERENCE_OVERRIDES ? charl__inference_overrides[i]
-                                                      : p->o->overrides[i - CHARL__INFERENCE_OVERRIDES];
-    }
-    CHARL_TRY(charl__session_open_checkpoint(&p->session, p->checkpoint));
-    CHARL_TRY(charl__session_read_config(&p->session, overrides, n));
-    return CHARL_OK;
 }
 
 /* A checkpoint of version 1 has no schema: its data must exist and be the same, even if the
@@ -133,6 +120,23 @@ static charl_status find_schema(predictor *p)
     return CHARL_OK;
 }
 
+/* The checkpoints with their configurations, and the caller's overrides. */
+static charl_status open_checkpoints(predictor *p)
+{
+    CHARL_SCOPED_FREE charl_config_override *overrides = NULL;
+    const int n = CHARL__INFERENCE_OVERRIDES + p->o->n_overrides;
+
+    CHARL_TRY(charl__alloc_array(n, sizeof *overrides, &overrides));
+    for (int i = 0; i < n; i++) {
+        overrides[i] = i < CHARL__INFERENCE_OVERRIDES ? charl__inference_overrides[i]
+                                                      : p->o->overrides[i - CHARL__INFERENCE_OVERRIDES];
+    }
+    CHARL_TRY(charl__session_open_checkpoint(&p->session, p->checkpoint));
+    CHARL_TRY(charl__session_read_config(&p->session, overrides, n));
+    CHARL_TRY(find_schema(p));
+    return charl__ensemble_open(p->o->members, p->o->n_members, overrides, n, &p->session, &p->ensemble);
+}
+
 /* All files and folders to read. */
 static charl_status list_inputs(predictor *p)
 {
@@ -141,8 +145,8 @@ static charl_status list_inputs(predictor *p)
                                   p->o->n_paths == 0 || !has_schema ? p->session.config->data.path : NULL};
     int64_t n = 0;
 
-    CHARL_TRY(
-        charl__alloc_array(p->o->n_paths + (int64_t)(sizeof others / sizeof *others), sizeof *p->inputs, &p->inputs));
+    CHARL_TRY(charl__alloc_array(p->o->n_paths + p->o->n_members + (int64_t)(sizeof others / sizeof *others),
+                                 sizeof *p->inputs, &p->inputs));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (others[i]) {
             p->inputs[n++] = others[i];
@@ -150,6 +154,9 @@ static charl_status list_inputs(predictor *p)
     }
     for (int64_t i = 0; i < p->o->n_paths; i++) {
         p->inputs[n++] = p->o->paths[i];
+    }
+    for (int i = 0; i < p->o->n_members; i++) {
+        p->inputs[n++] = p->o->members[i];
     }
     p->info.inputs = p->inputs;
     p->info.n_inputs = n;
@@ -208,6 +215,7 @@ static charl_status open_rows(predictor *p)
                                    .subject = p->rows->subject,
                                    .step = charl_checkpoint_get_info(p->session.reader).state->step,
                                    .n_rows = -1,
+                                   .n_models = 1 + p->o->n_members,
                                    .n_targets = charl_shape_count(&p->session.schema->y_shape),
                                    .has_targets = p->rows->has_targets,
                                    .files = p->rows->files.count > 0 ? &p->rows->files : NULL};
@@ -261,7 +269,7 @@ static charl_status build(predictor *p)
     CHARL_TRY(charl__evaluation_begin(&p->evaluation, &out));
     CHARL_TRY(charl__session_load_weights(&p->session, p->checkpoint, p->o->ema));
     CHARL_TRY(charl__inference_begin(p->model));
-    return CHARL_OK;
+    return charl__ensemble_build(&p->ensemble, p->batch, &r, p->o->ema, p->model);
 }
 
 static charl_status check_finite(const predictor *p, int64_t row, const char *name, const float *outputs)
@@ -320,6 +328,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
     const bool labels = schema->y_dtype == CHARL_I32;
 
     CHARL_TRY(charl_inference_run(p->model, p->x, n, p->outputs));
+    CHARL_TRY(charl__ensemble_run(&p->ensemble, p->model, p->x, n, p->outputs));
     for (int64_t i = 0; i < n; i++) {
         void *y = (char *)p->y + (size_t)(i * p->info.n_targets) * charl_dtype_size(schema->y_dtype);
         charl_prediction row = {.info = &p->info,
@@ -332,7 +341,13 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
                                 .targets = p->info.has_targets && !labels ? y : NULL};
 
         CHARL_TRY(check_finite(p, row.row, row.name, row.outputs));
-        CHARL_TRY(charl_inference_answer(p->model, row.outputs, 1, p->answers));
+        if (p->ensemble.n > 0) {
+            charl__ensemble_row(&p->ensemble, i, p->outputs + i * p->info.n_outputs);
+            row.answers = p->ensemble.means;
+            row.deviations = p->ensemble.deviations;
+        } else {
+            CHARL_TRY(charl_inference_answer(p->model, row.outputs, 1, p->answers));
+        }
         row.predicted = p->info.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, p->info.n_outputs, 1) : -1;
         for (int64_t k = 0; p->map && k < p->info.n_targets; k++) {
             p->map[k] = (int32_t)charl__largest(row.outputs + k, p->evaluation.data.classes, p->info.n_targets);
@@ -387,8 +402,7 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
                    .session = {.infers = true, .warned = options->warned, .warned_ctx = options->ctx}};
 
     *result = (charl_predict_result){.loss = (double)NAN};
-    CHARL_TRY(open_checkpoint(&p));
-    CHARL_TRY(find_schema(&p));
+    CHARL_TRY(open_checkpoints(&p));
     CHARL_TRY(open_rows(&p));
     CHARL_TRY(predict_all(&p, result));
     CHARL_TRY(finish_result(&p, result));

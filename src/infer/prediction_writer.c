@@ -37,7 +37,7 @@ struct charl_prediction_writer {
     name_list classes, targets, answers; /* answers: of named outputs, else empty */
     int64_t n_answers;
     charl__prediction_file *h5;
-    float *values;    /* [n_outputs] */
+    float *values;    /* [2, n_answers] answers and deviations */
     charl__text line; /* pending: a row for a stream, several for a file */
 };
 
@@ -137,9 +137,15 @@ static charl_status put_bracket(charl_prediction_writer *o, const name_list *nam
     return charl__text_printf(&o->line, "%s", object ? (opening ? "{" : "}") : opening ? "[" : "]");
 }
 
-static double value_of(const charl_prediction *p, bool output, int64_t i)
+/* Numbers of a row. */
+typedef enum part { TARGETS, OUTPUTS, DEVIATIONS } part;
+
+static double value_of(const charl_prediction *p, part what, int64_t i)
 {
-    if (!output) {
+    if (what == DEVIATIONS) {
+        return p->deviations[i];
+    }
+    if (what == TARGETS) {
         return p->targets ? (double)p->targets[i] : p->labels[i] < 0 ? (double)NAN : (double)p->labels[i];
     }
     return p->map ? (double)p->map[i] : p->answers[i];
@@ -158,17 +164,17 @@ static const name_list *names_of_answers(const charl_prediction_writer *o)
     return o->answers.n > 0 ? &o->answers : &o->targets;
 }
 
-static charl_status put_values(charl_prediction_writer *o, const charl_prediction *p, bool output)
+static charl_status put_values(charl_prediction_writer *o, const charl_prediction *p, part what)
 {
     const char *name;
-    const int64_t n = output ? count_of(o, p, &name) : p->info->n_targets;
+    const int64_t n = what == TARGETS ? p->info->n_targets : count_of(o, p, &name);
 
-    const name_list *names = output ? names_of_answers(o) : &o->targets;
+    const name_list *names = what == TARGETS ? &o->targets : names_of_answers(o);
 
     CHARL_TRY(put_bracket(o, names, n, true));
     for (int64_t i = 0; i < n; i++) {
         CHARL_TRY(put_member(o, names, i));
-        CHARL_TRY(put_number(o, value_of(p, output, i)));
+        CHARL_TRY(put_number(o, value_of(p, what, i)));
     }
     CHARL_TRY(put_bracket(o, names, n, false));
     return CHARL_OK;
@@ -186,6 +192,10 @@ static charl_status put_classes(charl_prediction_writer *o, const charl_predicti
     CHARL_TRY(put_class(o, p->predicted));
     CHARL_TRY(put_key(o, p->info->answer));
     CHARL_TRY(put_number(o, p->answers[p->predicted]));
+    if (p->deviations) {
+        CHARL_TRY(put_key(o, "deviation"));
+        CHARL_TRY(put_number(o, p->deviations[p->predicted]));
+    }
     if (o->all) {
         CHARL_TRY(put_key(o, "probabilities"));
         CHARL_TRY(put_bracket(o, &o->classes, n, true));
@@ -205,10 +215,14 @@ static charl_status put_numbers(charl_prediction_writer *o, const charl_predicti
     count_of(o, p, &name);
     if (p->info->has_targets) {
         CHARL_TRY(put_key(o, "target"));
-        CHARL_TRY(put_values(o, p, false));
+        CHARL_TRY(put_values(o, p, TARGETS));
     }
     CHARL_TRY(put_key(o, name));
-    CHARL_TRY(put_values(o, p, true));
+    CHARL_TRY(put_values(o, p, OUTPUTS));
+    if (p->deviations && !p->map) {
+        CHARL_TRY(put_key(o, "deviation"));
+        CHARL_TRY(put_values(o, p, DEVIATIONS));
+    }
     return CHARL_OK;
 }
 
@@ -265,7 +279,8 @@ static charl_status put_header(charl_prediction_writer *o, const charl_predictio
 
     CHARL_TRY(charl__text_printf(&o->line, "%s", name_of_names(info)));
     if (info->targets == CHARL_TARGET_CLASS) {
-        CHARL_TRY(charl__text_printf(&o->line, "%s,predicted,%s", info->has_targets ? ",label" : "", info->answer));
+        CHARL_TRY(charl__text_printf(&o->line, "%s,predicted,%s%s", info->has_targets ? ",label" : "", info->answer,
+                                     p->deviations ? ",deviation" : ""));
         CHARL_TRY(put_columns(&o->line, "p", &o->classes, o->all ? info->n_outputs : 0));
     } else {
         if (info->has_targets) {
@@ -275,6 +290,9 @@ static charl_status put_header(charl_prediction_writer *o, const charl_predictio
         const int64_t n = count_of(o, p, &name);
 
         CHARL_TRY(put_target_columns(o, name, names_of_answers(o), n));
+        if (p->deviations && !p->map) {
+            CHARL_TRY(put_target_columns(o, "deviation", names_of_answers(o), n));
+        }
     }
     CHARL_TRY(charl__text_append(&o->line, "\n", 1));
     return CHARL_OK;
@@ -286,6 +304,7 @@ static charl_status create_h5(charl_prediction_writer *o, const charl_prediction
     const bool classes = info->targets == CHARL_TARGET_CLASS, named = classes || p->map;
     const charl__prediction_spec spec = {.rows = info->n_rows,
                                          .outputs = o->n_answers,
+                                         .deviations = p->deviations ? o->n_answers : 0,
                                          .targets = info->has_targets ? info->n_targets : 0,
                                          .predicted = classes  ? 1
                                                       : p->map ? info->n_targets
@@ -298,7 +317,7 @@ static charl_status create_h5(charl_prediction_writer *o, const charl_prediction
                                                          : o->answers.n > 0 ? info->answer_names
                                                                             : info->schema->targets};
 
-    CHARL_TRY(charl__alloc_array(o->n_answers, sizeof *o->values, &o->values));
+    CHARL_TRY(charl__alloc_array(2 * o->n_answers, sizeof *o->values, &o->values));
     CHARL_TRY(charl__prediction_file_create(o->path, &spec, &o->h5));
     return CHARL_OK;
 }
@@ -309,8 +328,9 @@ static charl_status write_h5(charl_prediction_writer *o, const charl_prediction 
 
     for (int64_t i = 0; i < o->n_answers; i++) {
         o->values[i] = (float)p->answers[i];
+        o->values[o->n_answers + i] = p->deviations ? (float)p->deviations[i] : 0.0F;
     }
-    CHARL_TRY(charl__prediction_file_put(o->h5, o->values, p->map ? p->map : &predicted,
+    CHARL_TRY(charl__prediction_file_put(o->h5, o->values, o->values + o->n_answers, p->map ? p->map : &predicted,
                                          p->labels ? (const void *)p->labels : p->targets));
     return CHARL_OK;
 }

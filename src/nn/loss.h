@@ -36,6 +36,7 @@ typedef struct charl__answer {
     const char *name; /* of a single one, for a column: "probability" */
     /* classes: as in charl__eval_row */
     void (*compute)(const float *outputs, int64_t n, int64_t classes, double *answers);
+    double (*output)(double answer); /* an output that has the answer, if all others are its value for theirs */
 } charl__answer;
 
 extern const charl__answer charl__answer_softmax;  /* probabilities of classes */

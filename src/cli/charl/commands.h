@@ -32,6 +32,8 @@ typedef struct charl__trained {
     char *path;           /* of the checkpoint */
 } charl__trained;
 
+/** Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no error message. */
+bool charl__is_checkpoint(const char *path);
 /** Replace *path by the result of charl_run_checkpoint, valid for the life of the process, and print a note if it is another file. */
 charl_status charl__checkpoint_of(char **path) CHARL_MUST_CHECK;
 /** The same of n paths. -1, or an exit code. */

@@ -18,7 +18,7 @@ typedef struct prediction {
     charl_prediction_writer_options file; /* path NULL: standard output */
     int format;                           /* -1: from the output's name */
     charl_prediction_writer *writer;
-    const char **paths;
+    const char **paths, **members;
     charl_config_override *overrides;
     char subject[256];
     int64_t step;
@@ -64,7 +64,12 @@ static void say_summary(const prediction *p, const charl_predict_result *r)
     fflush(stdout);
     fprintf(stderr, "charl: ");
     charl__cli_write(stderr, p->subject, strlen(p->subject));
-    fprintf(stderr, " step=%" PRId64 " rows=%" PRId64, p->step, r->rows);
+    if (p->o.n_members > 0) {
+        fprintf(stderr, " models=%d", 1 + p->o.n_members);
+    } else {
+        fprintf(stderr, " step=%" PRId64, p->step);
+    }
+    fprintf(stderr, " rows=%" PRId64, r->rows);
     if (r->labelled > 0 && r->labelled < r->rows) {
         fprintf(stderr, " labelled=%" PRId64, r->labelled);
     }
@@ -171,22 +176,27 @@ charl_status charl__prediction_name(const char *path)
 }
 
 /* Separate the operands after the model into overrides and data. */
-static charl_status parse_operands(prediction *p, const charl__cli_operands *operands)
+static charl_status parse_operands(prediction *p, charl__cli_operands *operands)
 {
     bool h5;
 
     p->file.format = p->format >= 0 ? (charl_prediction_format)p->format : format_of(p->file.path);
     h5 = p->file.format == CHARL_PREDICTION_HDF5;
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->paths, &p->paths));
+    CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->members, &p->members));
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->overrides, &p->overrides));
     for (int i = 1; i < operands->count; i++) {
         if (charl__cli_is_override(operands->values[i])) {
             p->overrides[p->o.n_overrides++].text = operands->values[i];
+        } else if (p->o.n_paths == 0 && charl__is_checkpoint(operands->values[i])) { /* data come after all models */
+            CHARL_TRY(charl__checkpoint_of(&operands->values[i]));
+            p->members[p->o.n_members++] = operands->values[i];
         } else {
             p->paths[p->o.n_paths++] = operands->values[i];
         }
     }
     p->o.paths = p->paths;
+    p->o.members = p->members;
     p->o.overrides = p->overrides;
     CHARL_REQUIRE(!p->o.y || p->o.x, CHARL_ERR_CONFIG, "-y goes with -x");
     CHARL_REQUIRE(!h5 || p->file.path, CHARL_ERR_CONFIG, "--format hdf5 needs a file; HINT -o FILE.h5");
@@ -229,14 +239,17 @@ int charl__predict_main(const char *path, int argc, char **argv)
          CHARL__CLI_TEXT(prediction, o.trained_on)},
         {0}};
     static const charl__cli_syntax syntax = {
-        options, "MODEL [DATA...] [SECTION.KEY=VALUE...]",
-        "Run a trained model on every row of DATA. Writes one prediction per row, in order: the class and its "
+        options, "MODEL... [DATA...] [SECTION.KEY=VALUE...]",
+        "Run a trained model, or several as an ensemble, on every row of DATA. Writes one prediction per row, in "
+        "order: the class and its "
         "probability if the model chooses one class, else a probability for each label or a number for each "
         "target.\vDATA is a CSV file, texts (CSV or .jsonl), an array (.npy, .npz, IDX), PNG and JPEG files or folders "
         "of "
         "them, or a dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\nMODEL is a "
         "checkpoint, or a run directory for its last one; it contains configuration, column and class names, image "
-        "size, mean and standard deviation. A CSV "
+        "size, mean and standard deviation. Several models, of the same data, are an ensemble: probabilities or "
+        "numbers are "
+        "the means of theirs, and a column has the deviation over the models. A CSV "
         "file with a header must have the columns of the model, in any order; other columns are ignored. Labels are "
         "optional: if DATA has the target column, or is a dataset, the last line reports the loss and the metrics. "
         "Images that cannot be read are named and left out, and the exit "
@@ -256,9 +269,9 @@ int charl__predict_main(const char *path, int argc, char **argv)
         return refuse_ranks(charl_launcher_size());
     }
     p.o.ctx = &p;
-    st = parse_operands(&p, &operands);
+    st = charl__check_order(operands.values[0], (const char *const *)operands.values + 1, operands.count - 1);
     if (st == CHARL_OK) {
-        st = charl__check_order(operands.values[0], p.paths, p.o.n_paths);
+        st = parse_operands(&p, &operands);
     }
     if (st == CHARL_OK) {
         st = charl__checkpoint_of(&operands.values[0]);
@@ -268,6 +281,7 @@ int charl__predict_main(const char *path, int argc, char **argv)
     }
     code = st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
     free(p.paths);
+    free(p.members);
     free(p.overrides);
     return code;
 }

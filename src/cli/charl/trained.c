@@ -8,8 +8,7 @@
 #include <charl/run.h>
 #include "cli/charl/commands.h"
 
-/* Whether `path` is a checkpoint that can be opened, or a run directory with one. Leaves no error message. */
-static bool is_checkpoint(const char *path)
+bool charl__is_checkpoint(const char *path)
 {
     charl_checkpoint_reader *r = NULL;
     char *file = NULL;
@@ -83,11 +82,11 @@ void charl__runs_of(char **paths, int n)
 
 charl_status charl__check_order(const char *model, const char *const *data, int64_t n)
 {
-    if (access(model, F_OK) != 0 || is_checkpoint(model)) {
+    if (access(model, F_OK) != 0 || charl__is_checkpoint(model)) {
         return CHARL_OK;
     }
     for (int64_t i = 0; i < n; i++) {
-        CHARL_REQUIRE(!is_checkpoint(data[i]), CHARL_ERR_CONFIG,
+        CHARL_REQUIRE(!charl__is_checkpoint(data[i]), CHARL_ERR_CONFIG,
                       "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict %s %s", model,
                       data[i], data[i], model);
     }
@@ -147,7 +146,7 @@ charl_status charl__parse_trained(const charl__cli_operands *operands, charl__tr
     }
     CHARL_REQUIRE(files > 0, CHARL_ERR_CONFIG, "CHECKPOINT is missing");
     if (files == 2) {
-        const bool is_swapped = is_checkpoint(file[0]) && !is_checkpoint(file[1]);
+        const bool is_swapped = charl__is_checkpoint(file[0]) && !charl__is_checkpoint(file[1]);
 
         out->path = file[!is_swapped];
         CHARL_TRY(charl__checkpoint_of(&out->path));
@@ -155,6 +154,6 @@ charl_status charl__parse_trained(const charl__cli_operands *operands, charl__tr
     }
     out->path = file[0];
     CHARL_TRY(charl__checkpoint_of(&out->path));
-    CHARL_TRY(is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
+    CHARL_TRY(charl__is_checkpoint(out->path) ? CHARL_OK : refuse_config(file[0]));
     return read_own_config(out->path, overrides, n, &out->config);
 }

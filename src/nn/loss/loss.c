@@ -134,6 +134,22 @@ static void identity(const float *outputs, int64_t n, int64_t classes, double *a
     }
 }
 
-const charl__answer charl__answer_softmax = {"probability", softmax};
-const charl__answer charl__answer_sigmoid = {"probability", sigmoid};
-const charl__answer charl__answer_identity = {"prediction", identity};
+/* A probability that a float cannot hold is taken for the smallest. */
+static double log_of(double p)
+{
+    return log(p > 1e-37 ? p : 1e-37);
+}
+
+static double logit(double p)
+{
+    return log_of(p) - log_of(1.0 - p);
+}
+
+static double same(double v)
+{
+    return v;
+}
+
+const charl__answer charl__answer_softmax = {"probability", softmax, log_of};
+const charl__answer charl__answer_sigmoid = {"probability", sigmoid, logit};
+const charl__answer charl__answer_identity = {"prediction", identity, same};
