@@ -623,7 +623,9 @@ charl_status charl_operator_hash(charl_device *dev, charl_dtype precision, uint6
             failure = st;
             snprintf(why, sizeof why, "%s", charl_error_message());
         }
-        CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_INVALID || st == CHARL_ERR_KERNEL, st, "%s", why);
+        if (st != CHARL_OK && st != CHARL_ERR_INVALID && st != CHARL_ERR_KERNEL) {
+            return st; /* the device has failed, or memory is full */
+        }
         charl__sha256_update(&sha, line, (size_t)snprintf(line, sizeof line, "%.128s %s\n", name, report.hash));
         if (each) {
             each(ctx, name, report.hash);
