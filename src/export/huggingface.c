@@ -192,7 +192,7 @@ static charl_status choose_layout(charl__folder *f)
         }
     }
     CHARL_REQUIRE(f->layout || reasons.length > 0, CHARL_ERR_CONFIG,
-                  "Hugging Face's layout is known for gpt and bert only, %s is of type %s", f->e.checkpoint,
+                  "Hugging Face's layout is known for gpt, bert and vit only, %s is of type %s", f->e.checkpoint,
                   type->row.name);
     CHARL_REQUIRE(f->layout, CHARL_ERR_CONFIG, "%s has settings that no model of Hugging Face has together: %s",
                   f->e.checkpoint, charl__text_string(&reasons));
@@ -208,7 +208,7 @@ static charl_status read_settings(charl__folder *f)
     CHARL_TRY(charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &f->config));
     type = charl__config_model(f->config);
     CHARL_REQUIRE(type->resolve && type->row.settings_size > 0, CHARL_ERR_CONFIG,
-                  "Hugging Face's layout is known for gpt and bert only, %s is of type %s", f->e.checkpoint,
+                  "Hugging Face's layout is known for gpt, bert and vit only, %s is of type %s", f->e.checkpoint,
                   type->row.name);
     CHARL_TRY(charl__alloc(type->row.settings_size, &f->settings));
     memcpy(f->settings, f->config->model.settings, type->row.settings_size);

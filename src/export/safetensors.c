@@ -14,6 +14,7 @@
 #include "export/export.h"
 #include "nn/layer.h"
 #include "nn/model_internal.h"
+#include "nn/weights_layout.h"
 #include "task/task.h"
 
 enum { NAME_BYTES = 256 };
@@ -45,15 +46,26 @@ typedef struct bundle {
     char (*name)[NAME_BYTES]; /* of tensors that the checkpoint lacks */
     int64_t n, names;
     int64_t steps;
+    const charl__weights_layout *layout; /* of the names to be written; NULL: charl's */
+    const void *settings;
 } bundle;
 
 static charl_status add_weight(bundle *b, const charl__export *e, const charl_checkpoint_tensor *t)
 {
+    int64_t block;
+    const charl__weights_rule *rule = b->layout ? charl__layout_rule(b->layout, t->name, &block) : NULL;
+    charl_checkpoint_tensor *out = &b->tensor[b->n];
+
     CHARL_TRY(charl__alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &b->data[b->n]));
-    b->tensor[b->n] = *t;
-    b->tensor[b->n].data = b->data[b->n];
-    b->n++;
+    *out = *t;
+    out->data = b->data[b->n++];
     CHARL_TRY(charl__export_read(e, t, b->data[b->n - 1]));
+    if (rule) { /* a single part, as it is */
+        CHARL_REQUIRE(charl__layout_expand(rule->theirs[0], block, b->name[b->names]), CHARL_ERR_CONFIG,
+                      "the name of %.100s is too long", t->name);
+        out->name = b->name[b->names++];
+        out->shape = charl__layout_part_shape(rule, b->settings, &t->shape, 0);
+    }
     if (batches_name(t->name, b->name[b->names], NAME_BYTES)) {
         b->tensor[b->n++] =
             (charl_checkpoint_tensor){.name = b->name[b->names++], .dtype = CHARL_I64, .data = &b->steps};
@@ -94,10 +106,14 @@ static charl_status write_weights(const charl__export *e, const charl_model *mod
     const int layers = model ? charl_model_get_count(model) : 0;
     const int64_t count = charl_checkpoint_get_info(e->r).n_tensors, most = 2 * count + layers + 1;
     CHARL_SCOPED(bundle_fini) bundle b = {.steps = charl_checkpoint_get_info(e->r).state->step};
+    const charl_model_type *type = model ? charl__model_get_type(model, &b.settings) : NULL;
+
+    b.layout = type ? charl__layout_chosen(type, b.settings) : NULL;
+    b.layout = b.layout && !b.layout->model_type ? b.layout : NULL; /* others are exported as a folder */
 
     CHARL_TRY(charl__alloc_array(most, sizeof *b.tensor, &b.tensor));
     CHARL_TRY(charl__alloc_array(most, sizeof *b.data, &b.data));
-    CHARL_TRY(charl__alloc_array(count + layers + 1, sizeof *b.name, &b.name));
+    CHARL_TRY(charl__alloc_array(2 * count + layers + 1, sizeof *b.name, &b.name));
     for (int64_t i = 0; i < count; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(e->r, i);
 

@@ -22,10 +22,17 @@ const charl__weights_layout *charl__layout_chosen(const charl_model_type *type, 
     const char *choices = k ? k->choices : "";
     char name[64] = "";
 
+    const charl__weights_layout *layout;
+
     for (int i = k ? *(const int *)(const void *)((const char *)settings + k->offset) : -1; i >= 0; i--) {
         charl__choice_next(&choices, name, sizeof name);
     }
-    return charl__registry_find(&layouts, name); /* auto is none */
+    for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
+        if (layout->model == type && strcmp(layout->family ? layout->family : layout->row.name, name) == 0) {
+            return layout;
+        }
+    }
+    return NULL; /* auto */
 }
 
 /* Whether `name` is `pattern` with a number instead of #. */
@@ -84,6 +91,13 @@ charl_shape charl__layout_part_shape(const charl__weights_rule *rule, const void
 
         s.dim[0] = s.dim[1];
         s.dim[1] = rows;
+    }
+    for (int i = 0; i < rule->before + rule->after && s.ndim < CHARL_MAX_DIMS; i++) {
+        const int at = i < rule->before ? 0 : s.ndim;
+
+        memmove(&s.dim[at + 1], &s.dim[at], (size_t)(s.ndim - at) * sizeof s.dim[0]);
+        s.dim[at] = 1;
+        s.ndim++;
     }
     return s;
 }

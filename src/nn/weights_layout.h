@@ -21,9 +21,10 @@ typedef struct charl__weights_rule {
     int64_t (*rows)(const void *settings, int64_t all, int part);
     /* The row of the stacked parts that is row r, out of `all`, in charl; NULL: r. Not with `transposed`. */
     int64_t (*row)(const void *settings, int64_t all, int64_t r);
-    bool transposed; /* a matrix is [in, out] in the file */
-    bool first_rows; /* the file may have more rows; the first ones are used */
-    bool zeros;      /* a bias that is written as zeros for a model without it */
+    bool transposed;   /* a matrix is [in, out] in the file */
+    bool first_rows;   /* the file may have more rows; the first ones are used */
+    bool zeros;        /* a bias that is written as zeros for a model without it */
+    int before, after; /* extents of 1 in the file, in front of those in charl and behind them */
 } charl__weights_rule;
 
 /** A setting of config.json and the corresponding key of the model. Keys without a row have their defaults. Several rows for one setting of the
@@ -53,6 +54,7 @@ typedef struct charl__weights_setting {
 typedef struct charl__weights_layout {
     charl_row row;                 /* without keys */
     const charl_model_type *model; /* whose weights these are */
+    const char *family;            /* value of the model's key `family`; NULL: the row's name */
     const char *prefix;            /* of names, which a file may omit; NULL: none */
     /* A weight without a rule has the same name and layout in both. */
     const charl__weights_rule *rules;
@@ -63,7 +65,7 @@ typedef struct charl__weights_layout {
      * shape. */
     const char *marker;
     bool (*recognizes)(const charl_shape *shape);
-    /* model_type and architectures in config.json. NULL: there is no config.json. */
+    /* model_type and architectures in config.json. NULL: there is no config.json, and a file of safetensors is exported in this layout. */
     const char *model_type, *architecture;
     const charl__weights_setting *settings;
     int n_settings;

@@ -439,7 +439,7 @@ static void gguf_files(void **state)
 
     (void)state;
     charl_assert_status(charl_export_model(path, NULL, 0, CHARL_EMA_NO, in_dir("x.gguf")), CHARL_ERR_CONFIG);
-    charl_assert_message("layout is known for gpt and bert only");
+    charl_assert_message("layout is known for gpt, bert and vit only");
     charl_assert_status(charl_export_model(gpt, NULL, 0, CHARL_EMA_NO, in_dir("x.gguf")), CHARL_ERR_CONFIG);
     charl_assert_message("the mlp gelu_tanh, and the model another");
     assert_null(fopen(in_dir("x.gguf"), "rb"));

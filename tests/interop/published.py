@@ -1,5 +1,6 @@
 """What tests of published models of images share: a run of charl that starts from a file of weights, its outputs and losses, and the weights that
-charl exports. A test calls environment.enter() before it imports this module."""
+charl exports; and how they are compared with PyTorch's. A test calls environment.enter() before it imports this module."""
+import copy
 import json
 import pathlib
 import struct
@@ -8,9 +9,11 @@ import sys
 
 import environment
 
-# pylint: disable=wrong-import-position
 import h5py
 import numpy as np
+import torch
+
+CLASSES, STEPS, BATCH, SIZE, RATE = 5, 20, 8, 64, 1e-4
 
 
 def run(*command, code=0):
@@ -23,7 +26,7 @@ def run(*command, code=0):
 class Run:
     """Training of the model that `lines` of [model] describe, from a file of weights, on rows x and targets y. A checkpoint of step 0 is left too."""
 
-    def __init__(self, folder, name, lines, weights, x, y, steps=1, batch=1, rate=1e-3, eps=1e-8):
+    def __init__(self, folder, name, lines, weights, x, y, steps=1, batch=1, rate=1e-3):
         self.folder, self.name = pathlib.Path(folder), name
         self.data, self.output = (self.folder / f"{name}{end}" for end in (".h5", "-run"))
         with h5py.File(self.data, "w") as f:
@@ -34,7 +37,7 @@ class Run:
         config.write_text("\n".join(["[run]", f"output_dir = {self.output}", "[data]", f"path = {self.data}", "x = /x", "y = /y",
                                      "shuffle = no", "[model]", *lines, "[init]", f"from = {weights}", "[train]", "loss = mse",
                                      f"max_steps = {steps}", f"batch_size = {batch}", "[optimizer]", "type = adamw",
-                                     f"learning_rate = {rate}", f"eps = {eps}", "weight_decay = 0", "[log]", "interval = 1", "[device]", "share = yes", ""]))
+                                     f"learning_rate = {rate}", "weight_decay = 0", "[log]", "interval = 1", "[device]", "share = yes", ""]))
         run(environment.BIN / "charl-train", "-q", config)
         self.checkpoint = self.output / "checkpoints" / "step-00000000.h5"
 
@@ -70,9 +73,61 @@ def compare(name, what, got, want, tolerance):
 
 def check_export(name, model, back):
     """What charl exports is loaded strictly, and has the weights of the model."""
-    import torch  # pylint: disable=import-outside-toplevel
     theirs = {k: v.numpy().copy() for k, v in model.state_dict().items()}
     model.load_state_dict({k: torch.tensor(v) for k, v in back.items()}, strict=True)
     for key, value in theirs.items():
         if not key.endswith("num_batches_tracked") and not np.array_equal(back[key], value):
             sys.exit(f"{name}: {key} came back changed")
+
+
+def set_statistics(model, x):
+    """Those of the images, so that outputs depend on them."""
+    model.train()
+    with torch.no_grad():
+        for _ in range(20 if any(isinstance(m, torch.nn.BatchNorm2d) for m in model.modules()) else 0):
+            model(x)
+    return model.eval()
+
+
+def logits(out):
+    return getattr(out, "logits", out)
+
+
+def losses_of_pytorch(model, x, y, dtype):
+    model = copy.deepcopy(model).to(dtype).train()
+    x, y = torch.tensor(x).to(dtype), torch.tensor(y).to(dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+    losses = []
+    for step in range(STEPS):
+        rows = slice(step * BATCH, (step + 1) * BATCH)
+        loss = torch.nn.functional.mse_loss(logits(model(x[rows])), y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def check(name, lines, model, folder, save=None):
+    """save: writes the weights into a folder, in place of a file of PyTorch; what charl exports is then the caller's to check."""
+    torch.set_num_threads(1)
+    draw = np.random.RandomState(1)
+    x = draw.standard_normal((STEPS * BATCH, 3, SIZE, SIZE)).astype(np.float32)
+    y = draw.standard_normal((STEPS * BATCH, CLASSES)).astype(np.float32)
+    model, weights = set_statistics(model, torch.tensor(x[:2 * BATCH])), folder / (name if save else f"{name}.pth")
+    if save:
+        save(weights)
+    else:
+        torch.save(model.state_dict(), weights)
+    run_ = Run(folder, name, lines or [f"from = {weights}"], weights, x, y, STEPS, BATCH, RATE)
+    with torch.no_grad():
+        want = logits(model.double()(torch.tensor(x).double())).numpy()
+    model.float()
+    compare(name, "outputs", run_.outputs(), want, 1e-5)
+    want, single = (losses_of_pytorch(model, x, y, dtype) for dtype in (torch.float64, torch.float32))
+    own = np.abs(single - want).max() / np.abs(want).max() # of PyTorch: deep and narrow models with batch norms amplify roundings
+    print(f"{name}: losses of PyTorch in single precision differ by {own:.1e}")
+    compare(name, "losses of 20 steps", run_.losses(), want, max(1e-4, 3 * own))
+    if not save:
+        check_export(name, model, run_.exported())
+    return run_

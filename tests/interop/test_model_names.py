@@ -33,8 +33,15 @@ from pages import count, page, report_count
 from test_pytorch_images import ResNetModule
 from vit_module import VitModule
 
-RESNETS = {"resnext50_32x4d": ["depth = 50", "groups = 32", "group_width = 4"], "wide_resnet50_2": ["depth = 50", "group_width = 128"],
-           "resnet50d": ["depth = 50", "stem = deep", "pool_shortcut = yes"]}
+MODELS = {"resnext50_32x4d": ["type = resnet", "depth = 50", "groups = 32", "group_width = 4"],
+          "wide_resnet50_2": ["type = resnet", "depth = 50", "group_width = 128"],
+          "resnet50d": ["type = resnet", "depth = 50", "stem = deep", "pool_shortcut = yes"],
+          "mobilenetv2_140": ["type = mobilenet", "width = 1.4"],
+          "mobilenetv3_large_100": ["type = mobilenet", "variant = v3_large", "family = timm"],
+          "efficientnet_b2": ["type = efficientnet", "variant = b2", "family = timm"],
+          "tf_efficientnet_lite4": ["type = efficientnet", "variant = lite4", "family = timm_tf"],
+          "deit_small_patch16_224": ["type = vit", "n_head = 6", "n_embd = 384"],
+          "convnext_tiny": ["type = convnext"]}
 LONG = os.environ.get("CHARL_TEST_LONG") == "1"
 VITS = [("vit_tiny_patch16_224", 192, 3, 12), ("vit_small_patch16_224", 384, 6, 12)]
 if LONG:
@@ -96,10 +103,10 @@ def check_resnets(folder):
             failures += compare(f"resnet {depth}", ours, theirs, torch.randn(2, 3, 40, 40))
         failures += report_count(f"resnet {depth}", count(folder, ["type = resnet", f"depth = {depth}"], "--input", "3x224x224",
                                                           "--outputs", 1000), sum(p.numel() for p in theirs.parameters()))
-    for name, lines in RESNETS.items():
+    for name, lines in MODELS.items():
         with uninitialised():
             theirs = timm.create_model(name)
-        failures += report_count(name, count(folder, ["type = resnet", *lines], "--input", "3x224x224", "--outputs", 1000),
+        failures += report_count(name, count(folder, lines, "--input", "3x224x224", "--outputs", 1000),
                                  sum(p.numel() for p in theirs.parameters()))
     return failures
 
