@@ -252,6 +252,10 @@ typedef struct charl_rms_norm_config {
     double eps; /* default 1e-5 */
 } charl_rms_norm_config;
 
+typedef struct charl_fourier_config {
+    int64_t octaves; /* default 8 */
+} charl_fourier_config;
+
 typedef struct charl_scale_config {
     double init; /* default 1 */
 } charl_scale_config;

@@ -382,6 +382,15 @@ charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var 
  *  global row, element and layer name. In inference, out = x. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
 
+/** Numbers as sines and cosines of rising frequency (Mildenhall et al. 2020, "NeRF"), so that a linear layer can tell
+ *  near ones apart. Not differentiable.
+ *
+ *    x    any shape, a float type
+ *    out  [..., 2 * octaves]: sin(2^k pi x), k = 0 .. octaves - 1, then cos(2^k pi x)
+ *
+ *  Angles are reduced exactly. Errors: ERR_INVALID  octaves is not in 1..24. Cost: one read, one write. */
+charl_var *charl_fourier(charl_graph *g, charl_var *x, int octaves);
+
 /** Random augmentation of training images, drawn per sample and applied in this order. */
 typedef struct charl_augment2d_args {
     float rotate; /* rotate about the centre by an angle in [-rotate, rotate] degrees, bilinear; in [0, 180] */

@@ -61,6 +61,29 @@ typedef struct charl__mask_tokens_args {
  *  Errors: ERR_INVALID. Cost: T * T comparisons for each row. */
 charl_var *charl__mask_tokens(charl_graph *g, charl_var *x, const charl__mask_tokens_args *args, charl_var **masked);
 
+/** How noise is added, and what a model learns. */
+typedef struct charl__diffusion {
+    bool
+        linear; /* alpha(t) = exp(-y / 2), y = t / 10 + 9.95 t^2: the limit of linear steps (Song et al. 2021); false: cos(pi t / 2)
+                      (Nichol and Dhariwal 2021 without an offset, as Salimans and Ho 2022) */
+    bool velocity; /* alpha e - sigma x (Salimans and Ho 2022); false: the noise e (Ho et al. 2020) */
+} charl__diffusion;
+
+/** alpha(t) and sigma(t) = sqrt(1 - alpha^2) at time t of [0, 1]: 1 and 0 at 0. Local. */
+void charl__diffusion_mix(const charl__diffusion *form, double t, double *alpha, double *sigma);
+
+/** Rows with noise: out = alpha(t) x + sigma(t) e with a random time t for each row and a standard normal e for each
+ *  element. Not differentiable.
+ *
+ *    x        [B, ...] f32
+ *    out      the same
+ *    *target  the same: what the model learns
+ *    *time    [B, 1] f32: t, in (0, 1]
+ *
+ *  In a training graph the draws depend on seed, step and global row, otherwise on the row only. */
+charl_var *charl__diffuse(charl_graph *g, charl_var *x, const charl__diffusion *form, charl_var **target,
+                          charl_var **time);
+
 /** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and the end
  *  of each sequence. Not differentiable.
  *

@@ -338,6 +338,44 @@ static void check_loss_keys(checker *c)
     }
 }
 
+static const charl__field_spec *find_spec(const charl__field_spec *specs, int n, const char *name)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(specs[i].name, name) == 0) {
+            return &specs[i];
+        }
+    }
+    return NULL;
+}
+
+/* The parts of a diffusion model among the names of the data. */
+static void check_diffusion(checker *c, const charl__field_spec *x, int n_x, const charl__field_spec *y, int n_y)
+{
+    const charl_config *cfg = c->cfg;
+    const charl__field_spec *image = find_spec(x, n_x, cfg->diffusion.input);
+    const charl__field_spec *time = find_spec(x, n_x, cfg->diffusion.time);
+    const charl__field_spec *target = find_spec(y, n_y, cfg->diffusion.target);
+    char why[CHARL__WHY];
+
+    if (cfg->diffusion.schedule == CHARL__NOISE_NONE) {
+        return;
+    }
+    if (!image || image->zeros > 0 || strcmp(image->kind, "tokens") == 0) {
+        snprintf(why, sizeof why, "data.x has no numbers %.40s; write data.x = %.40s:/ARRAY, %.40s:[1]",
+                 cfg->diffusion.input, cfg->diffusion.input, cfg->diffusion.time);
+        wrong(c, "diffusion", "input", why);
+    } else if (!time || time->zeros != 1) {
+        snprintf(why, sizeof why, "data.x has no %.40s:[1]; write data.x = %.40s:%.100s, %.40s:[1]",
+                 cfg->diffusion.time, image->name, image->array, cfg->diffusion.time);
+        wrong(c, "diffusion", "time", why);
+    } else if (!target || strcmp(target->array, image->array) != 0 || strcmp(target->kind, "numbers") != 0) {
+        snprintf(why, sizeof why,
+                 "data.y has no numbers %.40s of the input's array; write data.y = %.40s:%.100s:numbers",
+                 cfg->diffusion.target, cfg->diffusion.target, image->array);
+        wrong(c, "diffusion", "target", why);
+    }
+}
+
 /* What the outputs need of other sections. */
 static void check_outputs(checker *c)
 {
@@ -370,6 +408,7 @@ static void check_outputs(checker *c)
         wrong(c, "data", "normalize",
               "one mean and deviation do not fit several inputs: store mean and std as attributes of each array");
     }
+    check_diffusion(c, specs[0], n[0], specs[1], n[1]);
 }
 
 static void check_split(checker *c)

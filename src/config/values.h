@@ -85,6 +85,13 @@ typedef struct charl__augment {
     double magnitude;                             /* of these; 0: 9 */
 } charl__augment;
 
+typedef enum charl__noise_schedule {
+    CHARL__NOISE_NONE,
+    CHARL__NOISE_COSINE,
+    CHARL__NOISE_LINEAR
+} charl__noise_schedule;
+typedef enum charl__denoise { CHARL__DENOISE_VELOCITY, CHARL__DENOISE_NOISE } charl__denoise;
+
 /* Bits of the keys that are sets. */
 enum { CHARL__METRICS_AUTO = 1 };
 

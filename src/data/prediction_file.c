@@ -199,3 +199,28 @@ void charl__prediction_file_destroy(charl__prediction_file *f)
     charl_free(f->path);
     charl_free(f);
 }
+
+charl_status charl__samples_write(const char *path, const char *name, const charl_shape *item, const float *data,
+                                  int64_t rows)
+{
+    CHARL_H5_SCOPE;
+    CHARL_SCOPED(charl__commit_fini) charl__commit commit = {.fd = -1};
+    charl__h5_io io = {.fd = -1};
+    charl__h5_array a = {.path = path, .dtype = CHARL_F32, .item = *item, .rows = rows, .dataset = H5I_INVALID_HID};
+    CHARL_SCOPED(charl__h5_close) hid_t fapl = H5I_INVALID_HID, h5 = H5I_INVALID_HID;
+    charl_status st;
+
+    snprintf(a.name, sizeof a.name, "/%s", name);
+    CHARL_TRY(charl__commit_begin(path, &commit));
+    io.fd = commit.fd;
+    CHARL_TRY(charl__h5_driver_fapl(&io, &fapl));
+    CHARL_H5_OPEN(CHARL_ERR_DISK, h5, H5Fcreate(commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl), "%s: cannot be created",
+                  path);
+    st = charl__h5_array_create(&a, h5);
+    st = st == CHARL_OK ? charl__h5_array_append(&a, data, rows) : st;
+    charl__h5_close(&a.dataset);
+    CHARL_TRY(st);
+    charl__h5_close(&h5);
+    CHARL_TRY(charl__h5_io_check(&io, path, -1));
+    return charl__commit_end(&commit, NULL, NULL);
+}

@@ -43,4 +43,8 @@ charl_status charl__prediction_file_finish(charl__prediction_file *f) CHARL_MUST
 /** Discards an uncommitted file. NULL is a no-op. */
 void charl__prediction_file_destroy(charl__prediction_file *f);
 
+/** Write an HDF5 file with one array: /NAME, f32 [rows, item]. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__samples_write(const char *path, const char *name, const charl_shape *item, const float *data,
+                                  int64_t rows) CHARL_MUST_CHECK;
+
 #endif

@@ -183,6 +183,10 @@ static charl_status open_rows(predictor *p)
     CHARL_REQUIRE(p->session.config->data.masked <= 0, CHARL_ERR_CONFIG,
                   "%s is a masked language model, which charl predict does not support; HINT charl eval measures it",
                   p->checkpoint);
+    CHARL_REQUIRE(p->session.config->diffusion.schedule == CHARL__NOISE_NONE, CHARL_ERR_CONFIG,
+                  "%s is a diffusion model, which charl predict does not support; HINT charl sample draws samples, and "
+                  "charl eval measures the loss",
+                  p->checkpoint);
     if (p->o->x) {
         rows.dataset.x = p->o->x;
         rows.dataset.y = p->o->y;

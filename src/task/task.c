@@ -2,6 +2,7 @@
 #include "task/task.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "autograd/op.h"
 #include "autograd/ops_data.h"
@@ -9,6 +10,7 @@
 #include "charl/ops.h"
 #include "config/config_rows.h"
 #include "config/outputs.h"
+#include "io/dataset/fields.h"
 #include "tensor/params.h"
 #include "task/augment.h"
 
@@ -514,6 +516,70 @@ static charl_var *mask_tokens(const charl_config *config, charl_graph *g, int64_
     return masked ? charl_scale(g, masked, 1.0F / (float)args.count, 0.0F) : NULL;
 }
 
+/* Row v with the element of field f replaced. */
+static charl_var *replaced(charl_graph *g, charl_var *v, const charl__field *f, charl_var *values)
+{
+    const charl_shape s = v ? charl_var_get_type(v).shape : (charl_shape){2, {1, f->count}};
+    const int64_t end = f->first + f->count;
+    charl_var *part[3];
+    int n = 0;
+
+    if (f->first > 0) {
+        part[n++] = charl_slice(g, v, 1, 0, f->first);
+    }
+    part[n++] = values;
+    if (end < s.dim[1]) {
+        part[n++] = charl_slice(g, v, 1, end, s.dim[1] - end);
+    }
+    return n > 1 ? charl_concat(g, part, n, 1) : values;
+}
+
+/* The model reads an input with noise and the time, and learns what the noise was, or its velocity. */
+static void diffuse(const charl_config *config, charl_graph *g, const char *fields, charl__device_loader_vars *in)
+{
+    const charl__diffusion form = charl__task_diffusion(config);
+    charl__diffusion_fields at;
+    charl_var *noisy, *target, *time;
+
+    if (charl__task_diffusion_fields(config, fields, &at) != CHARL_OK) {
+        charl__graph_fail(g, CHARL_ERR_CONFIG, "%s", charl_error_message());
+        return;
+    }
+    charl_graph_scope_begin(g, "diffusion");
+    noisy = charl__diffuse(g, charl_slice(g, in->x, 1, at.input.first, at.input.count), &form, &target, &time);
+    in->x = replaced(g, replaced(g, in->x, &at.input, noisy), &at.time, time);
+    in->y = in->scaled_y = replaced(g, in->y, &at.target, target);
+    charl_graph_scope_end(g);
+}
+
+charl__diffusion charl__task_diffusion(const charl_config *config)
+{
+    return (charl__diffusion){.linear = config->diffusion.schedule == CHARL__NOISE_LINEAR,
+                              .velocity = config->diffusion.predict == CHARL__DENOISE_VELOCITY};
+}
+
+charl_status charl__task_diffusion_fields(const charl_config *config, const char *fields, charl__diffusion_fields *out)
+{
+    charl__field f[2 * CHARL__MAX_FIELDS];
+    const int n = charl__fields_parse(fields, f);
+
+    *out = (charl__diffusion_fields){.input.count = 0};
+    for (int i = 0; i < n; i++) {
+        if (strcmp(f[i].name, f[i].target ? config->diffusion.target : config->diffusion.input) == 0) {
+            *(f[i].target ? &out->target : &out->input) = f[i];
+        } else if (!f[i].target && strcmp(f[i].name, config->diffusion.time) == 0) {
+            out->time = f[i];
+        }
+    }
+    CHARL_REQUIRE(out->input.count > 0 && out->time.count == 1, CHARL_ERR_CONFIG,
+                  "[diffusion]: the data have no input %s with a time %s of one number", config->diffusion.input,
+                  config->diffusion.time);
+    CHARL_REQUIRE(out->input.count == out->target.count, CHARL_ERR_CONFIG,
+                  "[diffusion]: the target %s has %lld numbers, and the input %s has %lld", config->diffusion.target,
+                  (long long)out->target.count, config->diffusion.input, (long long)out->input.count);
+    return CHARL_OK;
+}
+
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *loader, charl_steps *steps, charl__task *task)
 {
@@ -537,6 +603,9 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     charl__graph_set_starts(g, in.starts);
     if (config->data.masked > 0) {
         share = mask_tokens(config, g, task->classes, &in);
+    }
+    if (config->diffusion.schedule != CHARL__NOISE_NONE) {
+        diffuse(config, g, task->fields, &in);
     }
     out = charl__task_build_model(config, model, params, g, in.x);
     if (outputs.n == 0) {

@@ -3,7 +3,9 @@
 /** The model that a configuration describes, and the graphs for training and
  *  evaluating it. */
 #include "config/values.h"
+#include "autograd/ops_data.h"
 #include "charl/nn.h"
+#include "io/dataset/fields.h"
 #include "task/device_loader.h"
 #include "task/evaluation.h"
 
@@ -20,6 +22,18 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 charl_dtype charl__task_precision(const charl_config *config);
 /** Shape of the model's input for a sample of shape x: data.image_size. */
 charl_shape charl__task_input_shape(const charl_config *config, const charl_shape *x);
+
+/** The form of a diffusion model, [diffusion]. */
+charl__diffusion charl__task_diffusion(const charl_config *config);
+
+/** The named arrays that [diffusion] is about. */
+typedef struct charl__diffusion_fields {
+    charl__field input, time, target;
+} charl__diffusion_fields;
+
+/** `fields`: of the data (charl_data_schema). Errors: ERR_CONFIG  they are not among them, or do not fit. */
+charl_status charl__task_diffusion_fields(const charl_config *config, const char *fields,
+                                          charl__diffusion_fields *out) CHARL_MUST_CHECK;
 
 /* Sums over the batch that an evaluation graph computes in `sums`, PARTIAL f32 [n]; then those of the evaluation's items that have `build`. */
 enum {

@@ -75,6 +75,7 @@ static const charl__cli_command commands[] = {
     {"eval", "CHECKPOINT", "evaluate a checkpoint on a dataset split", charl__eval_main, NULL},
     {"predict", "MODEL [DATA...]", "run a trained model on new data", charl__predict_main, NULL},
     {"generate", "CHECKPOINT --prompt TEXT", "generate text with a language model", charl__generate_main, NULL},
+    {"sample", "CHECKPOINT -o FILE", "draw samples with a diffusion model", charl__sample_main, NULL},
     {"replay", "RUN --step N", "recompute steps of a run, and inspect them", charl__replay_main, NULL},
     {"bisect", "RUN1 RUN2", "find the first step in which two runs differ", charl__bisect_main, NULL},
     {"verify", "RUN|PROOF [--segments K]", "compare a run with its run.lock, and replay parts of it",

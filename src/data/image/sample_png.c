@@ -124,7 +124,25 @@ charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row
     charl_free(x);
     return st;
 }
+
+charl_status charl__array_png(const float *x, int channels, int64_t height, int64_t width, charl__sample_picture *out)
+{
+    drawing d = {.height = height, .width = width, .step = 1, .channels = channels};
+
+    *out = (charl__sample_picture){0};
+    return draw(x, CHARL_F32, &d, out);
+}
 #else
+charl_status charl__array_png(const float *x, int channels, int64_t height, int64_t width, charl__sample_picture *out)
+{
+    (void)x;
+    (void)channels;
+    (void)height;
+    (void)width;
+    *out = (charl__sample_picture){0};
+    return CHARL_OK;
+}
+
 charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row, charl__sample_picture *out)
 {
     (void)ds;

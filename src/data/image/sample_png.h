@@ -17,4 +17,9 @@ typedef struct charl__sample_picture {
 charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row,
                                charl__sample_picture *out) CHARL_MUST_CHECK;
 
+/** Draw x [channels, height, width], channels 1 or 3, in full size; the smallest value is black and the largest white. Without PNG in the build,
+ *  out->png is NULL. Errors: ERR_NOMEM. */
+charl_status charl__array_png(const float *x, int channels, int64_t height, int64_t width,
+                              charl__sample_picture *out) CHARL_MUST_CHECK;
+
 #endif

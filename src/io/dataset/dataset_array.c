@@ -181,6 +181,10 @@ static charl_status read_stored(charl__file *f, charl__array *a, int64_t first, 
     if (a->offset >= 0) {
         return read_bytes(f, a, first * row, (size_t)(n * row), dst);
     }
+    if (a->zeros) {
+        memset(dst, 0, (size_t)(n * row));
+        return CHARL_OK;
+    }
     if (a->labels) {
         memcpy(dst, a->labels + first, (size_t)(n * row));
         return CHARL_OK;

@@ -106,6 +106,7 @@ typedef struct charl__array {
     struct charl__array_part *part; /* [n_parts] of an array in several files; NULL: in one */
     int n_parts;
     bool packed;                         /* the parts are other arrays, whose rows stand side by side, as f32 */
+    bool zeros;                          /* in no file: f32 rows of 0 */
     struct charl__array_source **source; /* [n_sources] of a virtual array */
     int n_sources;
     hid_t dataset, type; /* only while offset is -1 or the file is not sealed */

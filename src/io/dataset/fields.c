@@ -23,6 +23,7 @@ static bool read_spec(const char *word, charl__field_spec *s)
     const size_t name = strspn(word, name_letters);
     const char *array = word[name] == ':' ? word + name + 1 : word, *end = strrchr(array, ':');
     const size_t length = end ? (size_t)(end - array) : strlen(array);
+    char *after;
 
     *s = (charl__field_spec){.name = ""};
     if (array == word) {
@@ -34,6 +35,11 @@ static bool read_spec(const char *word, charl__field_spec *s)
         return false;
     }
     snprintf(s->name, sizeof s->name, "%.*s", (int)name, word);
+    if (array[0] == '[') {
+        s->zeros = strtoll(array + 1, &after, 10);
+        snprintf(s->array, sizeof s->array, "%.*s", (int)length, array);
+        return s->zeros > 0 && s->zeros <= INT32_MAX && strcmp(after, "]") == 0;
+    }
     snprintf(s->array, sizeof s->array, "%s%.*s", array[0] == '/' ? "" : "/", (int)length, array);
     snprintf(s->kind, sizeof s->kind, "%s", end ? end + 1 : "");
     return true;
@@ -48,7 +54,8 @@ int charl__field_specs(const char *list, charl__field_spec *out, char *why, size
         charl__field_spec s;
 
         if (!read_spec(word, &s)) {
-            snprintf(why, size, "\"%.100s\" is not NAME:/ARRAY, with a name of up to %d letters, digits and _", word,
+            snprintf(why, size,
+                     "\"%.100s\" is not NAME:/ARRAY or NAME:[N], with a name of up to %d letters, digits and _", word,
                      CHARL__FIELD_NAME - 1);
             return -1;
         }
@@ -194,10 +201,33 @@ static charl_status choose_kind(const charl_dataset *ds, const charl__field_spec
     return CHARL_OK;
 }
 
+/* An input or a target that no array holds: rows of 0, as many as the first array has. */
+static charl_status open_zeros(const charl_dataset *ds, const charl__field_spec *s, charl__array *a, charl__field *f)
+{
+    const charl__array *first = &ds->arrays[CHARL__FIELD_ARRAYS];
+
+    CHARL_REQUIRE(a != first, CHARL_ERR_CONFIG, "%s: x: %s:%s comes after an input that is an array", ds->file.path,
+                  s->name, s->array);
+    *a = (charl__array)CHARL__ARRAY_CLOSED;
+    snprintf(a->name, sizeof a->name, "%s", s->array);
+    a->zeros = true;
+    a->dtype = CHARL_F32;
+    a->stored = (charl__element){.bytes = sizeof(float)};
+    a->rows = first->rows;
+    a->item = (charl_shape){1, {s->zeros}};
+    a->item_bytes = (size_t)s->zeros * sizeof(float);
+    f->shape = a->item;
+    f->count = s->zeros;
+    return CHARL_OK;
+}
+
 static charl_status open_field(charl_dataset *ds, const charl__field_spec *s, charl__array *a, charl__field *f)
 {
     char shape[CHARL_SHAPE_TEXT];
 
+    if (s->zeros > 0) {
+        return open_zeros(ds, s, a, f);
+    }
     CHARL_TRY(charl__array_init(a, &ds->file, s->array, f->target ? CHARL__ROLE_TARGETS : CHARL__ROLE_SAMPLES));
     CHARL_REQUIRE(f->target || !charl__array_is_channels_last(a, &a->item), CHARL_ERR_DATA,
                   "%s: rows of %s are %s, with the channels last; charl reads images as [channels, height, width]; "
@@ -225,7 +255,7 @@ static charl_status put_stats(charl_dataset *ds, charl__array *a, const charl__f
     CHARL_SCOPED_FREE float *own_mean = NULL, *own_std = NULL;
     int64_t n = 0, n_std = 0;
 
-    if (f->kind == CHARL__FIELD_NUMBERS) {
+    if (f->kind == CHARL__FIELD_NUMBERS && !a->zeros) {
         CHARL_TRY(charl__file_stats(&ds->file, a->name, "mean", &own_mean, &n));
         CHARL_TRY(charl__file_stats(&ds->file, a->name, "std", &own_std, &n_std));
     }

@@ -13,11 +13,13 @@ typedef enum charl__field_kind {
 } charl__field_kind;
 extern const char *const charl__field_kinds[]; /* as in NAME:/ARRAY:KIND */
 
-/** An element of data.x or data.y: NAME:/ARRAY or NAME:/ARRAY:KIND; without NAME if the list is one array. */
+/** An element of data.x or data.y: NAME:/ARRAY or NAME:/ARRAY:KIND; without NAME if the list is one array. NAME:[N] is N numbers, all 0, that a
+ *  training or a program replaces. */
 typedef struct charl__field_spec {
     char name[CHARL__FIELD_NAME]; /* "": none */
     char array[CHARL__FIELD_ARRAY];
     char kind[CHARL__FIELD_NAME]; /* "": not given */
+    int64_t zeros;                /* numbers of NAME:[N], which no array holds; 0: an array */
 } charl__field_spec;
 
 typedef struct charl__field {
