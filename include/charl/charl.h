@@ -65,6 +65,7 @@
 #include "charl/export.h"
 #include "charl/inference.h"
 #include "charl/predict.h"
+#include "charl/diffusion.h"
 #include "charl/generate.h"
 #include "charl/choices.h"
 #include "charl/train.h"

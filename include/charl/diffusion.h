@@ -6,8 +6,8 @@
  *
  *      check(charl_sample("runs/digits/best.h5", &o, "digits.png"));
  *
- *  The model is turned around by DDIM (Song, Meng, Ermon 2021), without random numbers after the first: with S steps, at
- *  the times t = (S - 1/2) / S, (S - 3/2) / S, ..., 1 / (2 S), 0, x at a time becomes, at the next time t',
+ *  The model is turned around by DDIM (Song, Meng, Ermon 2021), without random numbers after the first: with S steps,
+ *  at the times t = (S - 1/2) / S, (S - 3/2) / S, ..., 1 / (2 S), 0, x at a time becomes, at the next time t',
  *
  *      x' = alpha(t') x0 + sigma(t') e        x0 = (x - sigma(t) e) / alpha(t)
  *

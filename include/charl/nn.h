@@ -252,6 +252,10 @@ typedef struct charl_rms_norm_config {
     double eps; /* default 1e-5 */
 } charl_rms_norm_config;
 
+typedef struct charl_pair_config {
+    double temperature; /* the first one; default 0.07 */
+} charl_pair_config;
+
 typedef struct charl_fourier_config {
     int64_t octaves; /* default 8 */
 } charl_fourier_config;

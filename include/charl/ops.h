@@ -111,6 +111,12 @@ charl_var *charl_sum_to(charl_graph *g, charl_var *x, int axis);
 charl_var *charl_batch_sum(charl_graph *g, charl_var *x);
 /** Mean over the global batch: x [B] or [B, 1] BATCHED -> scalar, REPLICATED. Collective when the graph runs. */
 charl_var *charl_batch_mean(charl_graph *g, charl_var *x);
+/** The rows of all ranks: x [B, ...] BATCHED, converted to f32 -> [rows of the global batch, ...], REPLICATED, in the
+ *  order of the batch. Its gradient, summed over all ranks, goes back to the rows. For losses that compare the rows of
+ *  a batch with each other. Collective when the graph runs. Cost: a charl_batch_sum of the result. */
+charl_var *charl_batch_gather(charl_graph *g, charl_var *x);
+/** The place of each row of `like` [B, ...], BATCHED, in the global batch: [B] i32. */
+charl_var *charl_batch_index(charl_graph *g, charl_var *like);
 
 /** Softmax over the last axis, shifted by its maximum. */
 charl_var *charl_softmax(charl_graph *g, charl_var *x);

@@ -20,16 +20,16 @@
 
 static inline void mix_at(float t, float *alpha, float *sigma)
 {
-#if LINEAR
-    const float y = t * fma(9.95f, t, 0.1f), h = charl_tanh(0.5f * y);
+    if (LINEAR) {
+        const float y = t * fma(9.95f, t, 0.1f), h = charl_tanh(0.5f * y);
 
-    *alpha = charl_exp(-0.5f * y);
-    *sigma = sqrt(2.0f * h / (1.0f + h)); /* 1 - exp(-y) without its cancellation */
-#else
-    const float quarter = rint(t);
+        *alpha = charl_exp(-0.5f * y);
+        *sigma = sqrt(2.0f * h / (1.0f + h)); /* 1 - exp(-y) without its cancellation */
+    } else {
+        const float quarter = charl_rint(t);
 
-    charl_sincos((t - quarter) * 0x1.921fb6p+0f, (int)quarter, sigma, alpha);
-#endif
+        charl_sincos((t - quarter) * 0x1.921fb6p+0f, (int)quarter, sigma, alpha);
+    }
 }
 
 static inline float normal(ulong key, ulong step, ulong i)
@@ -50,16 +50,13 @@ kernel void charl_diffuse(global const float *x, ulong x_at, global float *noisy
                           ulong record_at, ulong first, ulong size, ulong n, ulong span, ulong name_hash)
 {
     const ulong begin = get_global_id(0) * span, end = min(begin + span, n);
+    global const charl_step_params *now = charl_step_at(record, record_at);
     ulong key = name_hash, step = 0;
 
-#if VARIES
-    global const charl_step_params *now = charl_step_at(record, record_at);
-
-    key ^= (ulong)now->seed_hi << 32 | now->seed_lo;
-    step = (ulong)now->step_hi << 32 | now->step_lo;
-#else
-    (void)record, (void)record_at;
-#endif
+    if (VARIES) {
+        key ^= (ulong)now->seed_hi << 32 | now->seed_lo;
+        step = (ulong)now->step_hi << 32 | now->step_lo;
+    }
     for (ulong i = begin; i < end; i++) {
         const float t = fma((float)(charl_rng_u32(~key, step, (first + i) / size) >> 8), 0x1p-24f, 0x1p-25f);
         const float e = normal(key, step, first + i), v = x[x_at + i];

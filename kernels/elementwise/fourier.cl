@@ -18,7 +18,7 @@ kernel void charl_fourier(global const ACT *x, ulong x_at, global ACT *out, ulon
         float sine, cosine;
 
         quarters -= 4.0f * floor(0.25f * quarters);
-        whole = rint(quarters);
+        whole = charl_rint(quarters);
         charl_sincos((quarters - whole) * 0x1.921fb6p+0f, (int)whole, &sine, &cosine);
         charl_put(k < octaves ? sine : cosine, out + out_at + i);
     }

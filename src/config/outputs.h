@@ -64,7 +64,7 @@ typedef struct charl__output_row {
 
 charl_status charl__output_row_create(const charl__outputs *o, charl__output_row *r) CHARL_MUST_CHECK;
 void charl__output_row_fini(charl__output_row *r); /* {0} is a no-op */
-/** An output and its targets of a row of all, outside of a graph: sequences as maps, [classes, T]. false: no target counts. */
+/** An output and its targets of a row of all, outside of a graph: sequences as maps, [classes, T]. false: no target counts, or the kind is NOTHING. */
 bool charl__output_row_of(const charl__output *o, const charl__eval_row *row, charl__output_row *room,
                           charl__eval_row *out);
 /** Its kind there. */

@@ -52,13 +52,14 @@ typedef struct charl__loss {
      *
      *  CLASS, TOKENS   outputs [rows, (window,) classes] any float   targets i32 [rows(, window)]
      *  MAPS            outputs [rows, pixels, classes] any float     targets i32 [rows, pixels]
+     *  NOTHING         outputs f32 [rows, ...]                       targets are not read
      *  others          outputs f32 [rows, ...]                       targets f32, the same shape */
     charl_var *(*build)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets);
     /** MAPS, for a loss that is one number for all pixels of a row: the same, f32 [rows], over the pixels whose `counted`, f32 [rows, pixels], is 1 and
      *  not 0. NULL: the loss of a row is the mean over its pixels. */
     charl_var *(*build_counted)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets,
                                 charl_var *counted);
-    /** `build` for one row outside of training, in double: the definition. For MAPS it uses the pixels that count. */
+    /** `build` for one row outside of training, in double: the definition. For MAPS it uses the pixels that count. NOTHING: NULL. */
     double (*reference)(const void *settings, const charl__eval_row *row);
     const charl__answer *answer;
 } charl__loss;

@@ -8,6 +8,7 @@
 #include "base/registry/key.h"
 #include "base/text/text.h"
 #include "config/config_rows.h"
+#include "config/outputs.h"
 #include "io/dataset/weights.h"
 #include "task/augment.h"
 #include "task/session.h"
@@ -46,6 +47,7 @@ static charl_status read_list(const charl__session *s, const char *text, int64_t
 static charl_status check(const charl__session *s)
 {
     const charl_config *c = s->config;
+    charl__outputs outputs;
 
     CHARL_REQUIRE(s->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
                   "data.forget names rows, but %s contains tokens, of which windows are cut", s->data.path);
@@ -58,6 +60,12 @@ static charl_status check(const charl__session *s)
     CHARL_REQUIRE(c->train.products != CHARL__PRODUCTS_INTEGER, CHARL_ERR_CONFIG,
                   "data.forget: with train.products = integer, the largest number of all rows decides how gradients of "
                   "weights are rounded; HINT train.products = fma");
+    CHARL_TRY(charl__config_outputs(c, s->data.fields, &outputs));
+    for (int k = 0; k < outputs.n; k++) {
+        CHARL_REQUIRE(outputs.at[k].kind != CHARL_TARGET_NOTHING, CHARL_ERR_CONFIG,
+                      "data.forget: the loss %s of the output %s compares each row with all rows of a batch",
+                      outputs.at[k].loss->row.name, outputs.at[k].name);
+    }
     CHARL_REQUIRE(!charl__augment_mixes(&c->data.augment), CHARL_ERR_CONFIG,
                   "data.forget: mixup and cutmix mix every row into another; HINT leave them out of data.augment");
     return CHARL_OK;

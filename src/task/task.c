@@ -112,6 +112,11 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
         *out = named.at[0].classes;
         return CHARL_OK;
     }
+    CHARL_REQUIRE(
+        !(loss->targets & CHARL_TARGET_NOTHING), CHARL_ERR_CONFIG,
+        "train.loss = %s compares two embeddings, which need names: data.x = NAME:/ARRAY, data.y = NAME:[N] and "
+        "[output NAME], as in docs/towers.md",
+        loss->row.name);
     CHARL_TRY(check_ignored(loss, targets, data));
     CHARL_REQUIRE(
         !(loss->targets & CHARL_TARGET_PROBABILITIES) ||

@@ -46,6 +46,8 @@ CASES = [
     ("digits", "digits.h5", []),
     ("digits-outputs", "digits.h5", []),
     ("digits-diffusion", "digits.h5", []),
+    ("digits-towers", "digits.h5", []),
+    ("digits-unet", "digits.h5", []),
     ("photos", "pictures.h5", []),
     ("cifar10-resnet", "pictures.h5", ["train.batch_size=16"]),
     ("imagenet-resnet50", "pictures.h5", ["train.batch_size=8", "data.image_size=32", "data.augment=flip, resized_crop:0.08"]),

@@ -232,7 +232,8 @@ static charl_target_kind kind_of(const charl__loss *loss, const charl__field *f)
     const unsigned can = loss->targets;
 
     if (f->kind == CHARL__FIELD_NUMBERS) {
-        return can & CHARL_TARGET_NUMBERS                         ? CHARL_TARGET_NUMBERS
+        return can & CHARL_TARGET_NOTHING                         ? CHARL_TARGET_NOTHING
+               : can & CHARL_TARGET_NUMBERS                       ? CHARL_TARGET_NUMBERS
                : can & CHARL_TARGET_FLAGS                         ? CHARL_TARGET_FLAGS
                : can & CHARL_TARGET_PROBABILITIES && f->count > 1 ? CHARL_TARGET_PROBABILITIES
                                                                   : (charl_target_kind)0;
@@ -410,6 +411,9 @@ bool charl__output_row_of(const charl__output *o, const charl__eval_row *row, ch
     const float *target = row->numbers + o->target;
     bool any = false;
 
+    if (o->kind == CHARL_TARGET_NOTHING) {
+        return false;
+    }
     *out = (charl__eval_row){.outputs = row->outputs ? row->outputs + o->first : NULL,
                              .n = o->count,
                              .classes = o->classes,

@@ -294,7 +294,8 @@ static charl_status find_all(charl_dataset *ds, const charl__field_spec *specs, 
 {
     *out = true;
     for (int i = 0; i < n && *out; i++) {
-        CHARL_TRY(charl__file_find(&ds->file, specs[i].array, out));
+        *out = specs[i].zeros == 0;
+        CHARL_TRY(*out ? charl__file_find(&ds->file, specs[i].array, out) : CHARL_OK);
     }
     return CHARL_OK;
 }
@@ -333,7 +334,7 @@ charl_status charl__dataset_open_fields(charl_dataset *ds, const charl_dataset_o
 
         for (int i = 0; i < n[t]; i++, at++) {
             f[i] = (charl__field){.target = t == 1, .first = count};
-            snprintf(f[i].name, sizeof f[i].name, "%s", specs[t][i].name);
+            snprintf(f[i].name, sizeof f[i].name, "%.*s", CHARL__FIELD_NAME - 1, specs[t][i].name);
             CHARL_TRY(open_field(ds, &specs[t][i], &ds->arrays[at], &f[i]));
             CHARL_TRY(charl__array_pack(row, &ds->file, &ds->arrays[at]));
             CHARL_TRY(describe(&f[i], &fields, &targets));

@@ -15,8 +15,8 @@ static charl_status finish_loss(const charl__metric_data *d, const charl__metric
 const charl__metric charl__metric_loss = {
     .row.name = "loss",
     .row.help = "mean of the loss over the samples; always measured",
-    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS | CHARL_TARGET_NUMBERS |
-               CHARL_TARGET_TOKENS | CHARL_TARGET_PROBABILITIES,
+    .targets = CHARL_TARGET_NOTHING | CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS |
+               CHARL_TARGET_NUMBERS | CHARL_TARGET_TOKENS | CHARL_TARGET_PROBABILITIES,
     .finish = finish_loss,
 };
 
