@@ -366,6 +366,10 @@ charl_status charl__session_find_tokenizer(const charl__session *s, const char *
     const charl_data_schema *d = charl_checkpoint_get_info(s->reader).schema;
     int64_t vocab;
 
+    CHARL_REQUIRE(!d || !d->fields[0], CHARL_ERR_DATA,
+                  "%s was trained on named inputs, not on a text; HINT charl predict reads them; "
+                  "docs/models/encoder-decoder.md shows how to write one token after another with its ONNX export",
+                  s->origin);
     CHARL_REQUIRE(!d || d->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text",
                   s->origin, charl_dataset_kind_name(d->kind));
     CHARL_REQUIRE(!d || !d->tokenizer || !named, CHARL_ERR_CONFIG,

@@ -443,9 +443,9 @@ static const charl__op_sample samples[] = {
 
 static const attention_attr cross = {.heads = 2, .kv_heads = 2, .scale = 0.5F, .batched = true, .cross = true};
 static const attention_attr cross_grouped = {
-    .heads = 4, .kv_heads = 2, .scale = 0.35F, .softcap = 1.5F, .batched = true, .cross = true};
+    .heads = 4, .kv_heads = 2, .scale = 0.35F, .softcap = 1.5F, .p = 0.3F, .batched = true, .key = 7, .cross = true};
 static const attention_attr cross_lengths = {
-    .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .batched = true, .key = 7, .lengths = true, .cross = true};
+    .heads = 2, .kv_heads = 1, .scale = 0.5F, .batched = true, .lengths = true, .cross = true};
 static const attention_attr cross_one = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .cross = true};
 static const attention_attr cross_dropped = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .key = 9, .lengths = true, .cross = true};

@@ -85,8 +85,11 @@ static void onnx(const charl__onnx_node *n)
     CHARL_SCOPED_FREE int64_t *last_first = NULL;
 
     if (n->n_in > 1) {
+        const char *length = charl__onnx_op(n, "Max", n->in[1], charl__onnx_int(n, 1), NULL);
+
+        length = charl__onnx_op(n, "Min", length, charl__onnx_int(n, steps), NULL);
         charl__onnx_write_call(n, &(charl__onnx_call){.type = "ReverseSequence",
-                                                      .in = {n->in[0], n->in[1]},
+                                                      .in = {n->in[0], length},
                                                       .out = n->out,
                                                       .attr = {{"batch_axis", .i = 0}, {"time_axis", .i = 1}}});
         return;
