@@ -133,6 +133,31 @@ typedef struct charl_device_health {
  *  other devices or without that library. Blocks, for less than a millisecond. Local. */
 bool charl_device_get_health(const charl_device_info *device, charl_device_health *out);
 
+enum { CHARL_ENERGY_COUNTERS = 32 };
+
+/** Energy that a device has used, from its own counters:
+ *
+ *      charl_energy_meter meter = {0};
+ *      charl_device_read_energy(info, &meter);                        begins
+ *      ...
+ *      charl_device_read_energy(info, &meter);
+ *      if (meter.is_known) printf("%.1f J\n", meter.joules);
+ */
+typedef struct charl_energy_meter {
+    double joules; /* since the first reading */
+    bool is_known; /* false: there is no counter that can be read, or it may have passed its end unnoticed */
+
+    int counters; /* the rest is of charl_device_read_energy */
+    double read_s;
+    double last[CHARL_ENERGY_COUNTERS];
+} charl_energy_meter;
+
+/** Read the counters of a device: of NVIDIA GPUs from Volta on by the library of their driver (NVML), of processors the
+ *  packages of /sys/class/powercap (RAPL), which many systems let only root read. They count what all programs use on
+ *  the device, and a processor's packages are those of the machine. A processor's counter passes its end after minutes
+ *  to hours: read it every few minutes. Blocks, for less than a millisecond. Local. */
+void charl_device_read_energy(const charl_device_info *device, charl_energy_meter *meter);
+
 /** Directory of the cache of compiled kernels, created if necessary. *out is owned by the caller (charl_free), or NULL
  *  if there is none or it cannot be used; the log says why (docs/env.md). Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;

@@ -83,6 +83,7 @@ typedef struct charl_train_info {
     int64_t gradients;                     /* elements that a step sums over the ranks, once per use of a parameter */
     int64_t last_gradients;                /* of them in the last bucket; 0: all are sent at the end */
     int64_t trace_first, trace_last;       /* steps that are traced; 0: none */
+    int devices;                           /* different ones, of all ranks; 0 before the weights are there */
 } charl_train_info;
 
 /** A row of the training log. Times and rates are means over the steps since the last row. */
@@ -104,6 +105,7 @@ typedef struct charl_train_row {
     int64_t overflowed;            /* steps skipped so far because they overflowed under a dynamic loss scale */
     int64_t spikes;                /* steps so far whose gradient norm was a spike (train.on_spike) */
     double elapsed_s, eta_s;
+    double energy_j; /* of all devices since the program started, read at most a second ago; 0: not measured */
 } charl_train_row;
 
 typedef struct charl_val_row {
@@ -153,6 +155,7 @@ typedef struct charl_train_result {
     double best_metric; /* best value of checkpoint.monitor; NaN if none */
     int64_t best_step;  /* -1 if none */
     double wall_s, samples_per_s;
+    double energy_j; /* that all devices have used (charl_device_read_energy); 0: not measured */
 } charl_train_result;
 
 /** Callbacks. Any may be NULL. If one returns a status other than CHARL_OK, training ends with that status. */

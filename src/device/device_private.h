@@ -379,6 +379,10 @@ charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST
  *  part of a pair is built once that is decided. */
 charl_status charl__recording_add(charl__recording *rec, const charl__launch *l, charl__ready r) CHARL_MUST_CHECK;
 
+/* nvidia/health.c */
+/** Joules that the GPU has used since its driver was loaded. False: it is none of NVIDIA's, or does not count. */
+bool charl__nvidia_energy(const charl_device_info *device, double *joules);
+
 /* launch_pair.c */
 /** Whether a and b may be one launch; *first is the one whose defines come first. */
 bool charl__launch_pair_fits(const charl__launch *a, const charl__launch *b, const charl__launch **first);

@@ -117,18 +117,6 @@ static charl_status list_metrics(const charl__run_log *log, int n, const char **
     return CHARL_OK;
 }
 
-/* Step and time of the last row. */
-static void find_end(const charl__run_log *log, double *step, double *time)
-{
-    *step = *time = 0;
-    for (int e = 0; e < CHARL__RUN_EVENTS; e++) {
-        const charl__run_rows *r = &log->rows[e];
-
-        *step = r->n > 0 ? fmax(*step, r->step[r->n - 1]) : *step;
-        *time = r->n > 0 ? fmax(*time, r->time[r->n - 1]) : *time;
-    }
-}
-
 static charl_status put_row(grid *g, int row, const charl__run_log *log, const char *const *metric, int n_metrics)
 {
     const charl__run_best best = charl__run_log_best(log);
@@ -137,7 +125,7 @@ static charl_status put_row(grid *g, int row, const charl__run_log *log, const c
     double steps, time;
     int c = 0;
 
-    find_end(log, &steps, &time);
+    charl__run_log_end(log, &steps, &time);
     CHARL_TRY(charl__text_printf(cell(g, row, c++), "%s", log->name));
     CHARL_TRY(charl__text_printf(cell(g, row, c++), "%s", log->state));
     CHARL_TRY(charl__text_printf(cell(g, row, c++), "%.0f", steps));
@@ -593,7 +581,7 @@ charl_status charl_report_summarize(const char *run, charl_run_summary *out)
         const charl__run_best best = charl__run_log_best(&log);
         double step, time;
 
-        find_end(&log, &step, &time);
+        charl__run_log_end(&log, &step, &time);
         *out = (charl_run_summary){.state = log.state,
                                    .step = (int64_t)step,
                                    .time_s = time,

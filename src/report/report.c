@@ -156,19 +156,19 @@ static charl_status put_summary(charl__text *t, const charl__run_log *log)
 {
     const charl__run_best best = charl__run_log_best(log);
     const charl__run_times times = charl__run_log_times(log);
-    double steps = 0, time = 0;
+    const charl__run_expense expense = charl__run_log_expense(log);
+    double steps, time;
 
-    for (int e = 0; e < CHARL__RUN_EVENTS; e++) {
-        const charl__run_rows *r = &log->rows[e];
-
-        steps = r->n > 0 ? fmax(steps, r->step[r->n - 1]) : steps;
-        time = r->n > 0 ? fmax(time, r->time[r->n - 1]) : time;
-    }
+    charl__run_log_end(log, &steps, &time);
     CHARL_TRY(charl__text_printf(t, ",\"state\":\"%s\",\"steps\":%.0f,\"nonfinite\":%" PRId64 ",\"time\":", log->state,
                                  steps, log->nonfinite));
     CHARL_TRY(charl__text_json_number(t, time));
     CHARL_TRY(charl__text_printf(t, ",\"samples_per_s\":"));
     CHARL_TRY(charl__text_json_number(t, times.samples_per_s));
+    CHARL_TRY(charl__text_printf(t, ",\"energy_kwh\":"));
+    CHARL_TRY(charl__text_json_number(t, expense.kwh));
+    CHARL_TRY(charl__text_printf(t, ",\"energy_measured\":%s,\"cost\":", expense.is_measured ? "true" : "false"));
+    CHARL_TRY(charl__text_json_number(t, expense.cost));
     CHARL_TRY(charl__text_printf(t, ",\"monitor\":"));
     CHARL_TRY(charl__text_json(t, best.monitor));
     if (!isnan(best.value)) {

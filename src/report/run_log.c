@@ -275,7 +275,7 @@ static charl_status read_log(charl__run_log *log)
     CHARL_TRY(open_text(log->path, "train.log", &f));
     while (f && next_line(f, line)) {
         const char *word = strstr(line, "Z ");
-        const char *ranks = strstr(line, " ranks=");
+        const char *ranks = strstr(line, " ranks="), *devices = strstr(line, " devices=");
 
         if (!word) {
             continue;
@@ -284,6 +284,7 @@ static charl_status read_log(charl__run_log *log)
         if (strncmp(word, "start ", 6) == 0) {
             log->state = "not finished";
             log->ranks = ranks ? (int)strtol(ranks + 7, NULL, 10) : 0;
+            log->devices = devices ? (int)strtol(devices + 9, NULL, 10) : log->ranks;
         } else if (strncmp(word, "done ", 5) == 0) {
             log->state = "done";
         } else if (strncmp(word, "stopped ", 8) == 0) {
@@ -509,6 +510,54 @@ charl__run_best charl__run_log_best_of(const charl__run_log *log, const char *me
         }
     }
     return best;
+}
+
+void charl__run_log_end(const charl__run_log *log, double *step, double *time)
+{
+    *step = *time = 0;
+    for (int e = 0; e < CHARL__RUN_EVENTS; e++) {
+        const charl__run_rows *r = &log->rows[e];
+
+        *step = r->n > 0 ? fmax(*step, r->step[r->n - 1]) : *step;
+        *time = r->n > 0 ? fmax(*time, r->time[r->n - 1]) : *time;
+    }
+}
+
+/* A counter that begins at 0 at every start, over all of them; NaN without rows. */
+static double count_all(const charl__run_rows *rows, const charl__run_series *s)
+{
+    double before = 0, now = (double)NAN;
+
+    for (int64_t i = 0; s && i < rows->n; i++) {
+        if (!isnan(s->value[i])) {
+            before += s->value[i] < now ? now : 0;
+            now = s->value[i];
+        }
+    }
+    return before + now;
+}
+
+/* A setting that is a positive number; NaN: it is none. */
+static double rate_of(const charl__run_log *log, const char *key)
+{
+    const char *text = charl__run_setting_find(log, key);
+    const double v = text ? strtod(text, NULL) : 0;
+
+    return v > 0 && isfinite(v) ? v : (double)NAN;
+}
+
+charl__run_expense charl__run_log_expense(const charl__run_log *log)
+{
+    const charl__run_rows *train = &log->rows[CHARL__RUN_TRAIN];
+    charl__run_expense x = {.kwh = count_all(train, charl__run_series_find(train, "energy_j")) / 3.6e6};
+    double step, time, hours;
+
+    charl__run_log_end(log, &step, &time);
+    hours = (log->devices > 0 ? log->devices : (double)NAN) * time / 3600;
+    x.is_measured = !isnan(x.kwh);
+    x.kwh = x.is_measured ? x.kwh : rate_of(log, "run.power") * hours / 1e3;
+    x.cost = rate_of(log, "run.price") * hours;
+    return x;
 }
 
 /* Mean of a series over all rows but the first; NaN without any, or without the series. */

@@ -53,6 +53,7 @@ typedef struct charl__run_log {
     int n_checkpoints;
     const char *state; /* "done", "stopped" or "not finished" */
     int ranks;         /* of the last start; 0: unknown */
+    int devices;       /* that they have; 0: unknown */
 } charl__run_log;
 
 /** Read the run directory `path`. Call charl__run_log_fini for `log` on every path. Errors: ERR_DATA if it has no metrics.jsonl, ERR_NOMEM. */
@@ -92,5 +93,16 @@ typedef struct charl__run_times {
     double samples_per_s;
 } charl__run_times;
 charl__run_times charl__run_log_times(const charl__run_log *log);
+
+/** What the run has cost, up to its last row and over all of its starts. */
+typedef struct charl__run_expense {
+    double kwh;       /* NaN: unknown */
+    bool is_measured; /* by the devices; false: run.power and the time */
+    double cost;      /* by run.price and the time; NaN: unknown */
+} charl__run_expense;
+charl__run_expense charl__run_log_expense(const charl__run_log *log);
+
+/** The last step of a run and the seconds that it has trained; 0 without rows. */
+void charl__run_log_end(const charl__run_log *log, double *step, double *time);
 
 #endif

@@ -608,6 +608,8 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     CHARL_TRY_CLEANUP(charl__step_trace_close(t, &l.m));
     CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &l.log, &l.m));
     CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
+    CHARL_TRY_CLEANUP(charl__energy_sum(t, true));
+    result->energy_j = t->energy.total_j;
     CHARL_TRY_CLEANUP(charl__trainer_finish_save(t, true));
     charl__step_counters_report(&l.counters);
     result->loss = l.log.rows > 0 ? l.log.row.loss : result->loss;

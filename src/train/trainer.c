@@ -64,6 +64,7 @@ static charl_status report(const charl__trainer *t, charl_status (*event)(void *
     info.resumed = t->resumed ? t->resumed : "";
     info.trace_first = t->step_trace.first;
     info.trace_last = t->step_trace.last;
+    info.devices = t->energy.devices;
     return event ? event(t->options->events.ctx, &info) : CHARL_OK;
 }
 
@@ -101,6 +102,7 @@ static charl_status open_files(charl__trainer *t)
 
 charl_status charl__trainer_report(charl__trainer *t)
 {
+    CHARL_TRY(charl__energy_begin(t));
     charl__step_trace_plan(t);
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         CHARL_TRY(open_files(t));

@@ -8,6 +8,7 @@
 #include "files/copies.h"
 #include "files/run.h"
 #include "files/run_lock.h"
+#include "train/metrics/energy.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/step_trace.h"
 #include "train/nonfinite.h"
@@ -87,6 +88,7 @@ typedef struct charl__trainer {
     charl__sampler *sampler; /* rank 0 of a run that writes; NULL: no samples of text */
     charl__step_trace step_trace;
     float gradient_scale; /* loss scale of the last step with histograms */
+    charl__energy energy;
     double flop;          /* of the matrix products of a step, on all ranks */
     double started_s;     /* monotonic */
     double last_save_s, last_eval_s;

@@ -106,4 +106,24 @@ expect 0 "without one" "$bin/charl-train" mlp.ini -o cold train.max_steps=3
 says 0 "power_w|other programs"
 ! grep -q power_w cold/metrics.jsonl || fail "power of no GPU"
 same "the power is only looked at" hot cold
+
+# Energy, which is measured, or estimated where the configuration says how; the cost of both. Ranks that share a GPU count it once.
+says 0 "energy|cost"
+checks=$((checks + 4))
+[ "$(tail -n 2 hot/metrics.jsonl | grep -c '"energy_j":3600,')" -ge 1 ] || { fail "energy in metrics.jsonl"; cat hot/metrics.jsonl; }
+grep -q ' done step=3 .* energy_kwh=0.001$' hot/train.log || { fail "energy in train.log"; cat hot/train.log; }
+if command -v mpirun >/dev/null; then
+    expect 0 "two ranks on one GPU" with_gpu mpirun -q --oversubscribe --bind-to none -n 2 "$bin/charl-train" mlp.ini -o shared_gpu train.max_steps=3 \
+        device.share=yes run.price=36
+    says 1 " start step=0/3 ranks=2 devices=1$"
+    says 1 " done step=3 .* energy_kwh=0.001 cost=0\.[0-9]+$"
+fi
+expect 0 "an estimate" "$bin/charl-train" mlp.ini -o estimate train.max_steps=3 run.power=3.6e6 run.price=3600
+sed -n 's/.* done .* wall_s=\([0-9.]*\) .* estimated_energy_kwh=\([0-9.]*\) cost=\([0-9.]*\)$/\1 \2 \3/p' log >have
+awk '{ n++; if ($2 < $1 - 0.06 || $2 > $1 + 0.06 || $2 != $3) n = 9 } END { exit n != 1 }' have || { fail "an estimate: 1 kWh and 1 a second"; cat log; }
+expect 0 "rates" "$bin/charl-train" mlp.ini --dry-run run.power=700 run.price=2.5
+says 1 "^  an hour  about 0.7 kWh, 2.5 by run.price$"
+"$bin/charl" report hot estimate -o page.html >/dev/null
+grep -q '"energy_kwh":0.001,"energy_measured":true,"cost":null' page.html && grep -q '"energy_measured":false,"cost":[0-9.]' page.html ||
+    fail "energy in the report"
 finish

@@ -138,6 +138,27 @@ def check_blanks():
     assert "none of its 2 lines is a JSON object" in charl(3, "report", "blanks", "-o", "blanks.html")
 
 
+def check_energy():
+    """Counters that begin again at a resumed start add up; without one it is an estimate, and without run.power unknown."""
+    for name in ("measured", "estimated"):
+        shutil.copytree("a", name, symlinks=True)
+    lines = pathlib.Path("a/metrics.jsonl").read_text(encoding="utf-8").splitlines()[:-1]
+    rows = [json.loads(line) for line in lines]
+    joules = {r["step"]: 7200 * r["elapsed_s"] for r in rows if r["event"] == "train"}  # begins again where elapsed_s does
+    pathlib.Path("measured/metrics.jsonl").write_text("".join(json.dumps(
+        dict(r, energy_j=joules[r["step"]]) if r["event"] == "train" else r) + "\n" for r in rows), encoding="utf-8")
+    for name in ("measured", "estimated"):
+        path = pathlib.Path(name, "config.ini")
+        path.write_text(path.read_text(encoding="utf-8").replace("[run]\n", "[run]\npower = 500\nprice = 90\n"), encoding="utf-8")
+    charl(0, "report", "measured", "estimated", "b", "-o", "energy.html")
+    measured, estimated, neither = data_of("energy.html")["runs"]
+    seconds = measured["time"]
+    assert seconds > 2.9 and measured["energy_measured"] and abs(measured["energy_kwh"] - 7200 * seconds / 3.6e6) < 1e-9
+    assert not estimated["energy_measured"] and abs(estimated["energy_kwh"] - 4 * 500 * seconds / 3.6e6) < 1e-9, "4 ranks"
+    assert abs(estimated["cost"] - 4 * 90 * seconds / 3600) < 1e-9 and measured["cost"] == estimated["cost"]
+    assert neither["energy_kwh"] is None and neither["cost"] is None
+
+
 def check_errors():
     """Directories that are no runs, and pages that cannot be written."""
     assert "none: there is no such run: No such file" in charl(3, "report", "none")
@@ -288,6 +309,7 @@ def main():
     charl(0, "report", "b", "./b", "-o", "same.html")
     check_data()
     check_blanks()
+    check_energy()
     check_errors()
     program = chromium.find()
     if not program:

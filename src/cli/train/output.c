@@ -251,6 +251,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     o->window = i->window;
     o->rows = i->train_rows;
     o->batch = i->batch_size;
+    o->devices = i->devices;
     erase_bar(o);
     if (o->bar && compiled_long && !is_quiet(o)) {
         printf("  kernels  %d compiled in %.1f s\n", o->compiled.done, compiled_s);
@@ -265,7 +266,12 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         say_line(o, "compiled kernels=%d s=%.1f", o->compiled.done, compiled_s);
     }
     if (o->files) {
-        say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps, o->size);
+        char devices[32] = "";
+
+        if (i->devices != o->size) {
+            snprintf(devices, sizeof devices, " devices=%d", i->devices);
+        }
+        say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d%s", i->start_step, i->steps, o->size, devices);
         if (i->start_step >= i->steps) {
             say_line(o, "complete: nothing left to do; to continue training, increase train.%s",
                      charl__cli_int(o->config, "train.max_steps") >= 0 ? "max_steps" : "epochs");
@@ -636,10 +642,44 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     printf("\n");
 }
 
+/* What the run has cost. */
+typedef struct expense {
+    double kwh; /* 0: unknown */
+    bool is_measured;
+    double price, cost; /* of a device and hour, of the run; 0: not given */
+} expense;
+
+static expense expense_of(const charl__output *o, const charl_train_result *r)
+{
+    const double hours = o->devices * r->wall_s / 3600, power = charl__cli_number(o->config, "run.power"),
+                 price = charl__cli_number(o->config, "run.price");
+
+    return (expense){.kwh = r->energy_j > 0 ? r->energy_j / 3.6e6 : power * hours / 1e3,
+                     .is_measured = r->energy_j > 0,
+                     .price = price,
+                     .cost = price * hours};
+}
+
+static void say_expense(const charl__output *o, const expense *x)
+{
+    const char *plural = o->devices == 1 ? "" : "s";
+
+    if (x->kwh > 0 && x->is_measured) {
+        printf("  energy   %.4g kWh, measured on %d device%s\n", x->kwh, o->devices, plural);
+    } else if (x->kwh > 0) {
+        printf("  energy   about %.4g kWh, at run.power = %g W for %d device%s\n", x->kwh,
+               charl__cli_number(o->config, "run.power"), o->devices, plural);
+    }
+    if (x->cost > 0) {
+        printf("  cost     %.4g, at run.price = %g per hour for %d device%s\n", x->cost, x->price, o->devices, plural);
+    }
+}
+
 void charl__output_done(charl__output *o, const charl_train_result *r)
 {
     char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "", spikes[48] = "",
-         audits[64] = "";
+         audits[64] = "", energy[64] = "", cost[48] = "";
+    const expense x = expense_of(o, r);
 
     if (o->rank != 0 && o->logs && !o->args->dry_run) {
         say_line(o, "%s step=%" PRId64 " wall_s=%.1f", r->stopped ? "stopped" : "done", r->step, r->wall_s);
@@ -677,12 +717,19 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
         say_line(o, "early stopping: no improvement in %" PRId64 " evaluations",
                  charl__cli_int(o->config, "train.early_stopping_patience"));
     }
-    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
+    if (x.kwh > 0) {
+        snprintf(energy, sizeof energy, " %senergy_kwh=%.4g", x.is_measured ? "" : "estimated_", x.kwh);
+    }
+    if (x.cost > 0) {
+        snprintf(cost, sizeof cost, " cost=%.4g", x.cost);
+    }
+    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s%s%s",
              r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes, audits,
-             r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
+             r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens, energy, cost);
     if (o->bar && !is_quiet(o)) {
         printf("%s at step %" PRId64 " after %s\n", r->stopped ? "stopped" : "done", r->step,
                duration_text(r->wall_s, wall, sizeof wall));
+        say_expense(o, &x);
     }
     say_next(o, r);
     fflush(stdout);

@@ -203,12 +203,31 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     fflush(stdout);
 }
 
+/* What an hour takes, where the configuration says what a device takes. */
+static void print_rates(const charl__output *o, int devices)
+{
+    const double watts = devices * charl__cli_number(o->config, "run.power"),
+                 price = devices * charl__cli_number(o->config, "run.price");
+    char energy[48] = "", cost[48] = "";
+
+    if (watts > 0) {
+        snprintf(energy, sizeof energy, " about %.4g kWh", watts / 1e3);
+    }
+    if (price > 0) {
+        snprintf(cost, sizeof cost, " %.4g by run.price", price);
+    }
+    if (watts > 0 || price > 0) {
+        printf("  an hour %s%s%s\n", energy, watts > 0 && price > 0 ? "," : "", cost);
+    }
+}
+
 void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes)
 {
     char a[32];
 
     print_launches(i);
     print_memory(i);
+    print_rates(o, i->devices);
     if (charl_comm_is_team(o->comm)) {
         printf("  in all   %s for %d simulated ranks\n", bytes_text(all_bytes, a), o->size);
     }

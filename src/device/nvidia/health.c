@@ -1,4 +1,4 @@
-/* State of NVIDIA's GPUs: power, temperature, clocks, NVLink, memory, from NVML.
+/* State of NVIDIA's GPUs: power, energy, temperature, clocks, NVLink, memory, from NVML.
  *
  * libnvidia-ml.so.1 is part of the driver. It is loaded on first use, so charl builds and runs without it and its headers. Declares the
  * part of its stable binary interface that charl uses. It is never unloaded. */
@@ -26,6 +26,7 @@ typedef struct memory_info {
     X(nvmlInit_v2, (void))                                                                                             \
     X(nvmlDeviceGetHandleByPciBusId_v2, (const char *, void **))                                                       \
     X(nvmlDeviceGetPowerUsage, (void *, unsigned *))                                                                   \
+    X(nvmlDeviceGetTotalEnergyConsumption, (void *, unsigned long long *))                                             \
     X(nvmlDeviceGetEnforcedPowerLimit, (void *, unsigned *))                                                           \
     X(nvmlDeviceGetTemperature, (void *, int, unsigned *))                                                             \
     X(nvmlDeviceGetClockInfo, (void *, int, unsigned *))                                                               \
@@ -87,21 +88,41 @@ static int64_t memory_of(void *gpu)
     return nvml.nvmlDeviceGetMemoryInfo_v2 && nvml.nvmlDeviceGetMemoryInfo_v2(gpu, &m) == 0 ? (int64_t)m.used : 0;
 }
 
-bool charl_device_get_health(const charl_device_info *device, charl_device_health *out)
+/* NVML's handle of the device, or NULL. */
+static void *find_gpu(const charl_device_info *device)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const char *pci = charl__fault("device.health") ? "0000:3b:00.0" : device ? device->pci : "";
-    unsigned long long reasons = 0;
+    const char *pci = charl__fault("device.health") ? "0000:3b:00.0" : device->pci;
     void *gpu = NULL;
+
+    if (!pci[0]) {
+        return NULL;
+    }
+    pthread_once(&once, load);
+    return nvml.works && nvml.nvmlDeviceGetHandleByPciBusId_v2(pci, &gpu) == 0 ? gpu : NULL;
+}
+
+bool charl__nvidia_energy(const charl_device_info *device, double *joules)
+{
+    void *gpu = find_gpu(device);
+    unsigned long long mj = 0;
+
+    if (!gpu || !nvml.nvmlDeviceGetTotalEnergyConsumption || nvml.nvmlDeviceGetTotalEnergyConsumption(gpu, &mj) != 0) {
+        return false;
+    }
+    *joules = (double)mj * 1e-3;
+    return true;
+}
+
+bool charl_device_get_health(const charl_device_info *device, charl_device_health *out)
+{
+    unsigned long long reasons = 0;
+    void *gpu = device && out ? find_gpu(device) : NULL;
 
     if (out) {
         *out = (charl_device_health){0};
     }
-    if (!device || !out || !pci[0]) {
-        return false;
-    }
-    pthread_once(&once, load);
-    if (!nvml.works || nvml.nvmlDeviceGetHandleByPciBusId_v2(pci, &gpu) != 0) {
+    if (!gpu) {
         return false;
     }
     out->power_w = number(nvml.nvmlDeviceGetPowerUsage, gpu, 1e-3);

@@ -167,6 +167,7 @@ static const field train_fields[] = {
     {"comm_exposed_ms", T(comm_exposed_ms), CHARL__METRICS_MS, ALWAYS},
     {"power_w", T(power_w), CHARL__METRICS_ROUNDED, POSITIVE},
     {"temperature_c", T(temperature_c), CHARL__METRICS_ROUNDED, POSITIVE},
+    {"energy_j", T(energy_j), CHARL__METRICS_ROUNDED, POSITIVE},
     {"mem_bytes", T(mem_bytes), CHARL__METRICS_COUNT, ALWAYS},
     {"skipped", T(skipped), CHARL__METRICS_COUNT, POSITIVE},
     {"overflowed", T(overflowed), CHARL__METRICS_COUNT, POSITIVE},

@@ -117,6 +117,8 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
     row->skipped = t->nonfinite.skipped;
     row->overflowed = t->nonfinite.overflowed;
     row->spikes = t->nonfinite.spikes;
+    CHARL_TRY(charl__energy_sum(t, row->step == t->end_step));
+    row->energy_j = t->energy.total_j;
     look_at_device(t, log);
     log->rows++;
     if (t->session.data.kind == CHARL_DATASET_TOKENS) {
