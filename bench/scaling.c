@@ -12,7 +12,7 @@
 #include "bench/bench.h"
 #include "cli/cli_steps.h"
 #include "cli/cli_ranks.h"
-#include "bench/scaling_model.h"
+#include "cli/cli_scaling.h"
 
 enum { FEW_BYTES = 4096, MANY_BYTES = 25 << 20, SUMS = 20, ROWS = 6, CPU_ROUNDS = 3 };
 

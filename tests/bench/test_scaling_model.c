@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "bench/scaling_model.h"
+#include "cli/cli_scaling.h"
 
 static void assert_close(double got, double want)
 {

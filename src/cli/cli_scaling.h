@@ -1,5 +1,5 @@
-#ifndef CHARL_BENCH_SCALING_MODEL_H
-#define CHARL_BENCH_SCALING_MODEL_H
+#ifndef CHARL_CLI_CLI_SCALING_H
+#define CHARL_CLI_CLI_SCALING_H
 /** A model of the time of a data-parallel training step: arithmetic only. docs/benchmarks.md
  *  derives it.
  *

@@ -1,5 +1,5 @@
 /* The model of step time. */
-#include "bench/scaling_model.h"
+#include "cli/cli_scaling.h"
 
 static double max(double a, double b)
 {
