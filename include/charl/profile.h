@@ -81,7 +81,8 @@ typedef struct charl_memory {
     int64_t peak_bytes, arena_bytes;           /* alive at the peak; reserved for all activations, with gaps */
     const charl_memory_activation *activation; /* [n_activations] alive at the peak, largest first */
     int n_activations;
-    const charl_memory_plan *plan; /* [n_plans]: for 1, 2, 4, ... ranks; none where ranks share memory of the host */
+    /* [n_plans]: for 1, 2, 4, ... ranks, or of the planned cluster; none where ranks share memory of the host */
+    const charl_memory_plan *plan;
     int n_plans;
 } charl_memory;
 

@@ -197,6 +197,13 @@ typedef struct charl_train_job {
 
 enum { CHARL_TRAIN_JOBS = 2 };
 
+/** A cluster that a dry run plans for: its devices need not be here. */
+typedef struct charl_train_cluster {
+    int64_t device_bytes; /* memory of a device, or more to see what does not fit; 0: the device's own */
+    int ranks;            /* charl_memory.plan is of so many, each with the batch of the configuration; 0: no cluster */
+    int node;             /* of them on a node */
+} charl_train_cluster;
+
 typedef struct charl_train_options {
     size_t struct_size; /* sizeof(charl_train_options) */
     charl_comm *comm;   /* borrowed */
@@ -223,6 +230,7 @@ typedef struct charl_train_options {
     int64_t trace_first, trace_last;
     charl_ema_choice ema; /* of charl_train_evaluate */
     int64_t stop_after;   /* save a checkpoint and stop after this step, as on request; 0: train to the end */
+    charl_train_cluster planned; /* with dry_run and skip_kernels */
 } charl_train_options;
 
 /** Train the model of a configuration, which is borrowed. A run that has checkpoints continues as run.resume says.

@@ -117,10 +117,16 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     *out = NULL;
     CHARL_TRY(charl__budget_check(dev, bytes, what));
     rounded = bytes ? (bytes + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
-    CHARL_TRY(create(dev, NULL, rounded, what, &b));
+    CHARL_TRY(create(dev, NULL, dev->plans && rounded > PAGE ? PAGE : rounded, what, &b));
     b->bytes = rounded;
     b->counted = (int64_t)rounded;
     b->use = charl__budget_add(dev, what, b->counted);
+    b->is_planned = dev->plans && rounded > PAGE;
+    if (b->is_planned) {
+        *out = b;
+        b = NULL;
+        return CHARL_OK;
+    }
     charl__large_pages(dev, b->mem, rounded);
     err = dev->driver->fill(dev, CHARL_QUEUE_COMPUTE, b->mem, rounded, 0);
     if (err != 0 && dev->driver->error(err).fault == CHARL__FAULT) {

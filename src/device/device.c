@@ -99,6 +99,10 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev->is_open = true;
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32, request->exact_half));
     dev->skip_kernels = request->skip_kernels;
+    if (request->skip_kernels && request->planned_bytes > 0) {
+        dev->plans = true;
+        dev->memory.capacity = dev->info.max_alloc_bytes = request->planned_bytes;
+    }
     if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* logged once per node */
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);

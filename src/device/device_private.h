@@ -111,6 +111,7 @@ struct charl_device {
     bool sync;                                        /* CHARL_SYNC: wait after every launch */
     bool only_wants;                                  /* charl__launches_want_begin */
     bool skip_kernels;                                /* launches are only checked and recorded */
+    bool plans;                                       /* and buffers above a page only counted */
     struct charl__timing *timing;                     /* CHARL_PROFILE: time every launch; NULL: off */
     struct charl__tracing *tracing;                   /* request.traced; NULL: commands have no timestamps */
     charl__event event[CHARL__SPARE_EVENTS];          /* so that a step does not allocate any */
@@ -129,6 +130,7 @@ struct charl__buffer {
     int64_t counted;       /* bytes of the budget */
     charl_device_use *use; /* the counter they are added to */
     bool wrapped;          /* over host memory of the caller */
+    bool is_planned;       /* counted only: what is written is dropped, and zeros are read */
     void *mapping;         /* of shared memory, to unmap; or NULL */
     bool filling;          /* the compute queue may not have written the zeros yet */
 };

@@ -59,7 +59,7 @@ charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset
                                  bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
-    if (bytes > 0) {
+    if (bytes > 0 && !b->is_planned) {
         const double begin = count_transfer(b->dev, q, wait);
         charl__driver_event *event = NULL;
 
@@ -132,6 +132,10 @@ cleanup:
 charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes, bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
+    if (b->is_planned) {
+        memset(dst, 0, bytes);
+        return CHARL_OK;
+    }
     if (wait && bytes >= LARGE && b->dev->fast_reads) {
         return read_in_pieces(q, b, offset, dst, bytes);
     }

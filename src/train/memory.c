@@ -62,7 +62,8 @@ static charl_memory_parameter describe(const charl__trainer *t, const charl_para
     return out;
 }
 
-/* For 1, 2, 4, ... ranks, as many as there are slices; *count is how many. */
+/* For 1, 2, 4, ... ranks, as many as there are slices, which divide the batch; or for the ranks of a planned cluster, with such a batch each.
+ * *count is how many. */
 static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], int *count)
 {
     charl__replica *r = &t->replica;
@@ -71,9 +72,11 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
     const charl_slices *slices = &r->dp->slices;
     const int64_t sums = 4 * set->gradient_elements, block = charl__params_largest(set) * (set->half ? 2 : 4);
     const char *pretended = charl__env(CHARL_ENV_RANKS_PER_NODE);
-    const long per_node = charl_comm_node_count(t->comm) > 1 ? charl_comm_local_size(t->comm)
-                          : pretended                        ? strtol(pretended, NULL, 10)
-                                                             : 0;
+    const charl_train_cluster *planned = &t->options->planned;
+    const long per_node = planned->node > 0                    ? planned->node
+                          : charl_comm_node_count(t->comm) > 1 ? charl_comm_local_size(t->comm)
+                          : pretended                          ? strtol(pretended, NULL, 10)
+                                                               : 0;
     const bool by_node = t->config->dist.shard_group == CHARL__SHARD_GROUP_NODE, within = by_node && per_node > 0;
     const bool divisible = !by_node && charl_optimizer_is_elementwise(o->config.type);
     const int64_t rest = charl_device_get_memory(t->session.dev).in_use -
@@ -81,6 +84,7 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
                          charl__params_bytes(set, set->value_elements) - charl__optimizer_bytes(o, true) -
                          (set->sum != set->grad ? sums : 0);
     int64_t whole, gathers; /* activations */
+    const bool is_weak = planned->ranks > 0;
     int n = 0;
 
     if (charl__device_facts_get(t->session.dev)->zero_copy && charl_comm_size(t->comm) > 1) {
@@ -88,8 +92,8 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
     }
     CHARL_TRY(charl__replica_measure(r, false, &whole));
     CHARL_TRY(charl__replica_measure(r, true, &gathers));
-    for (int ranks = 1; ranks <= slices->total && n < MOST_PLANS; ranks *= 2) {
-        const int64_t part = whole * ((slices->total + ranks - 1) / ranks) / slices->count;
+    for (int ranks = is_weak ? planned->ranks : 1; is_weak ? n == 0 : ranks <= slices->total && n < MOST_PLANS; ranks *= 2) {
+        const int64_t part = is_weak ? whole : whole * ((slices->total + ranks - 1) / ranks) / slices->count;
         const int64_t gathered = part + gathers - whole > block ? part + gathers - whole : block;
 
         out[n].ranks = ranks;

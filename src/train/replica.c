@@ -82,6 +82,7 @@ static charl_status open_device(charl__replica *r)
                                     .allow_tf32 = r->config->device.allow_tf32,
                                     .tune = r->options->tune,
                                     .skip_kernels = r->options->skip_kernels,
+                                    .planned_bytes = r->options->planned.device_bytes,
                                     .traced = (r->options->trace || r->options->profile) && !r->options->dry_run,
                                     .compiling = on_compiling,
                                     .compiling_ctx = r};
