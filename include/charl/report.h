@@ -35,6 +35,11 @@ typedef struct charl_run_summary {
     double best;       /* its best value; NaN: none */
     int64_t best_step;
     double last; /* its last value; NaN: none */
+    double step_ms;       /* mean of a step; NaN: unknown, as those below */
+    int64_t mem_bytes;    /* of the device of rank 0; 0: unknown */
+    double energy_kwh;    /* of all devices and starts, up to the last row */
+    bool energy_measured; /* by the devices; false: estimated with run.power */
+    double cost;          /* by run.price */
 } charl_run_summary;
 
 /** Summarize the run in directory `run`. Blocks. Local. Errors: as charl_report_write. Cost: reads metrics.jsonl and

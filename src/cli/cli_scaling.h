@@ -7,6 +7,7 @@
  *  reduce-scatter and all-gather cost (Thakur, Rabenseifner and Gropp 2005). Buckets follow one
  *  another while backward runs; what is left when it ends is exposed.
  */
+#include <charl/train.h>
 
 enum { CHARL__SCALING_POINTS = 8 };
 
@@ -54,6 +55,23 @@ charl__link charl__scaling_fit(int ranks, double few, double few_s, double many,
  *  i/m of backward is done, the last one when all is, and is sent when the one before it has been.
  */
 double charl__scaling_exposed_s(const charl__cluster *c, int ranks, const charl__step_work *w);
+
+/** A cluster whose ranks divide state (dist.shard). */
+typedef struct charl__sharded_cluster {
+    charl__cluster links;
+    double host;     /* bytes per second between a device and host memory, of each rank */
+    double messages; /* bytes per second of a rank's messages, which bring blocks of divided parameters */
+} charl__sharded_cluster;
+
+/** Bytes that a node sends in a step, for gradients of w->bytes and parameters of as many; on one node 0. Gradients
+ *  are summed on all ranks with none and optimizer, on their owners otherwise; updated parameters go to all, with
+ *  `parameters` as working copies of half their size, twice. */
+double charl__scaling_traffic(const charl__sharded_cluster *c, int ranks, charl_shard shard, double bytes);
+
+/** Seconds of a step of `layers` layers: computing, what is exposed of the sums, and the exchange of parameters. With gradients and
+ *  parameters on several nodes, sums are made in host memory. docs/distributed.md has the assumptions. */
+double charl__scaling_step_s(const charl__sharded_cluster *c, int ranks, charl_shard shard, const charl__step_work *w,
+                             int layers);
 
 /** compute_s for a number of slices, by straight lines between and beyond the points of the curve
  *  (one point: in proportion). */

@@ -579,6 +579,9 @@ charl_status charl_report_summarize(const char *run, charl_run_summary *out)
     *out = (charl_run_summary){.best = (double)NAN, .last = (double)NAN};
     if (st == CHARL_OK) {
         const charl__run_best best = charl__run_log_best(&log);
+        const charl__run_rows *train = &log.rows[CHARL__RUN_TRAIN];
+        const charl__run_expense expense = charl__run_log_expense(&log);
+        const double bytes = charl__run_series_last(train, charl__run_series_find(train, "mem_bytes"));
         double step, time;
 
         charl__run_log_end(&log, &step, &time);
@@ -588,7 +591,12 @@ charl_status charl_report_summarize(const char *run, charl_run_summary *out)
                                    .higher = best.max,
                                    .best = best.value,
                                    .best_step = best.step,
-                                   .last = charl__run_log_last_of(&log, best.monitor)};
+                                   .last = charl__run_log_last_of(&log, best.monitor),
+                                   .step_ms = charl__run_log_times(&log).step_ms,
+                                   .mem_bytes = bytes > 0 ? (int64_t)bytes : 0,
+                                   .energy_kwh = expense.kwh,
+                                   .energy_measured = expense.is_measured,
+                                   .cost = expense.cost};
         snprintf(out->monitor, sizeof out->monitor, "%s", best.monitor);
     }
     charl__run_log_fini(&log);

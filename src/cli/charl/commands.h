@@ -14,7 +14,7 @@ charl__cli_main charl__checkpoint_show_main, charl__checkpoint_verify_main, char
     charl__bisect_main, charl__verify_main, charl__prove_main, charl__golden_main, charl__forget_main,
     charl__influence_main, charl__report_main, charl__model_memory_main, charl__trace_merge_main, charl__compare_main,
     charl__init_main, charl__launch_main, charl__completion_main, charl__sweep_main, charl__runs_main,
-    charl__sample_main;
+    charl__sample_main, charl__plan_main;
 
 /** Print the contents of the dataset at `path`; returns an exit code. */
 int charl__data_show(const char *path);

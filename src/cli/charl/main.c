@@ -86,6 +86,7 @@ static const charl__cli_command commands[] = {
     {"forget", "RUN --rows LIST -o RUN2", "train a run again without the effect of some rows", charl__forget_main,
      NULL},
     {"influence", "RUN --rows LIST", "measure what some training rows did to a run", charl__influence_main, NULL},
+    {"plan", "CONFIG [--nodes NxD]", "plan memory, time, energy and cost on a cluster", charl__plan_main, NULL},
     {"sweep", "CONFIG SECTION.KEY=VALUES...", "run a configuration with several values of keys", charl__sweep_main,
      NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
