@@ -101,7 +101,8 @@ typedef struct charl_device_request {
     bool traced;          /* commands have timestamps, as charl_train_options.trace and .profile need them */
     bool skip_kernels;    /* compile and run no kernels except to probe the device: to plan memory */
     int64_t memory_limit; /* bytes; 0 = all memory of the device */
-    int64_t planned_bytes; /* > 0, with skip_kernels: as on a device with so much memory; buffers are counted, not made */
+    int64_t
+        planned_bytes; /* > 0, with skip_kernels: as on a device with so much memory; buffers are counted, not made */
     charl_tune_mode tune;
     charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */
     void *compiling_ctx;

@@ -34,7 +34,7 @@ typedef struct charl_run_summary {
     bool higher;       /* a higher value of it is better */
     double best;       /* its best value; NaN: none */
     int64_t best_step;
-    double last; /* its last value; NaN: none */
+    double last;          /* its last value; NaN: none */
     double step_ms;       /* mean of a step; NaN: unknown, as those below */
     int64_t mem_bytes;    /* of the device of rank 0; 0: unknown */
     double energy_kwh;    /* of all devices and starts, up to the last row */

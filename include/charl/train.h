@@ -228,8 +228,8 @@ typedef struct charl_train_options {
     bool profile; /* call `profiled` with the times of layers and kernels */
     /* steps to trace and profile; 0: ten steps after the first ten, in a short run its second half */
     int64_t trace_first, trace_last;
-    charl_ema_choice ema; /* of charl_train_evaluate */
-    int64_t stop_after;   /* save a checkpoint and stop after this step, as on request; 0: train to the end */
+    charl_ema_choice ema;        /* of charl_train_evaluate */
+    int64_t stop_after;          /* save a checkpoint and stop after this step, as on request; 0: train to the end */
     charl_train_cluster planned; /* with dry_run and skip_kernels */
 } charl_train_options;
 

@@ -21,7 +21,7 @@
       "processes that compile kernels beside a program, at most; 0: none (default: one for each core of a rank)")      \
     X(DUMP_KERNELS, TEXT, OWN, "write the final source of every specialised kernel to this directory")                 \
     X(SHM_DIR, TEXT, OWN, "directory of the copies that checkpoint.memory_interval makes (default: /dev/shm)")         \
-    X(POWERCAP_DIR, TEXT, OWN, "directory of the energy counters of processors (default: /sys/class/powercap)")         \
+    X(POWERCAP_DIR, TEXT, OWN, "directory of the energy counters of processors (default: /sys/class/powercap)")        \
     X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                                     \
     X(DRIVER, TEXT, OWN, "driver to use: auto, opencl or nvidia; overrides device.driver")                             \
     X(SYNC, FLAG, OWN, "1: wait for the device after every launch")                                                    \

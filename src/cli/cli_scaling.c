@@ -69,7 +69,8 @@ double charl__scaling_step_s(const charl__sharded_cluster *c, int ranks, charl_s
                              int layers)
 {
     const charl__cluster *l = &c->links;
-    const double nodes = node_count(l, ranks), p = ranks < l->node ? ranks : l->node, part = w->bytes * (nodes - 1) / nodes;
+    const double nodes = node_count(l, ranks), p = ranks < l->node ? ranks : l->node,
+                 part = w->bytes * (nodes - 1) / nodes;
     const bool scatters = shard >= CHARL_SHARD_GRADIENTS; /* sums go to their owners only */
     const double rounds = scatters ? 1 : 2;
     const double near_s = scatters && nodes > 1 ? w->bytes / c->host : (p - 1) / p * w->bytes * l->near.beta_s;

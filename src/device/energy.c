@@ -13,7 +13,8 @@
 #include "base/env.h"
 #include "device/device_private.h"
 
-static const double MOST_W = 600; /* of a package: it cannot have passed its end twice in less than range / MOST_W seconds */
+static const double MOST_W =
+    600; /* of a package: it cannot have passed its end twice in less than range / MOST_W seconds */
 
 /* The number in DIR/ENTRY/NAME; false: there is none, or it may not be read. */
 static bool read_number(const char *dir, const char *entry, const char *name, double *out)

@@ -67,13 +67,13 @@ static charl_status free_slot(charl__ring *r, int i)
 charl_status charl__ring_push(charl__ring *r, const void *record)
 {
     unsigned char *slot = r->slot + (size_t)r->next * r->bytes;
+    const size_t bytes = r->buffer->is_planned ? 1 : r->bytes; /* of what is only planned, little is there */
     int err;
 
     CHARL_TRY(free_slot(r, r->next));
     memcpy(slot, record, r->bytes);
     CHARL_TRY(charl__acquire("event"));
-    err =
-        r->dev->driver->write(r->dev, CHARL_QUEUE_COMPUTE, r->buffer->mem, 0, slot, r->bytes, false, &r->busy[r->next]);
+    err = r->dev->driver->write(r->dev, CHARL_QUEUE_COMPUTE, r->buffer->mem, 0, slot, bytes, false, &r->busy[r->next]);
     if (err != 0) {
         r->busy[r->next] = NULL;
         charl__drop();

@@ -142,22 +142,28 @@ static charl_status upload_table(charl_optimizer *o)
     const int64_t blocks = o->set->elements / CHARL_PARAM_ALIGN;
     CHARL_SCOPED_FREE float *table = NULL;
 
-    CHARL_TRY(charl__alloc_array(2 * blocks, sizeof *table, &table));
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
-        const int64_t first = p->offset / CHARL_PARAM_ALIGN;
 
         CHARL_REQUIRE(isfinite(p->settings.lr_scale) && p->settings.lr_scale >= 0 && isfinite(p->settings.weight_decay),
                       CHARL_ERR_INVALID,
                       "parameter %s: lr_scale is %g and weight_decay %g; a scale is finite and not negative",
                       p->spec.name, (double)p->settings.lr_scale, (double)p->settings.weight_decay);
+    }
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
+    if (charl__device_skips_kernels(o->set->dev)) { /* none reads it */
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(2 * blocks, sizeof *table, &table));
+    for (int i = 0; i < o->set->count; i++) {
+        const charl_param *p = o->set->param[i];
+        const int64_t first = p->offset / CHARL_PARAM_ALIGN;
 
         for (int64_t b = first; p->spec.trainable && b < first + charl__param_blocks(p); b++) {
             table[2 * b] = decay_of(o, p);
             table[2 * b + 1] = p->settings.lr_scale;
         }
     }
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
     return CHARL_OK;
 }

@@ -92,7 +92,8 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
     }
     CHARL_TRY(charl__replica_measure(r, false, &whole));
     CHARL_TRY(charl__replica_measure(r, true, &gathers));
-    for (int ranks = is_weak ? planned->ranks : 1; is_weak ? n == 0 : ranks <= slices->total && n < MOST_PLANS; ranks *= 2) {
+    for (int ranks = is_weak ? planned->ranks : 1; is_weak ? n == 0 : ranks <= slices->total && n < MOST_PLANS;
+         ranks *= 2) {
         const int64_t part = is_weak ? whole : whole * ((slices->total + ranks - 1) / ranks) / slices->count;
         const int64_t gathered = part + gathers - whole > block ? part + gathers - whole : block;
 

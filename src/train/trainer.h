@@ -89,8 +89,8 @@ typedef struct charl__trainer {
     charl__step_trace step_trace;
     float gradient_scale; /* loss scale of the last step with histograms */
     charl__energy energy;
-    double flop;          /* of the matrix products of a step, on all ranks */
-    double started_s;     /* monotonic */
+    double flop;      /* of the matrix products of a step, on all ranks */
+    double started_s; /* monotonic */
     double last_save_s, last_eval_s;
 } charl__trainer;
 

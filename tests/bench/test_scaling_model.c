@@ -78,13 +78,40 @@ static void test_compute(void **state)
     assert_close(charl__scaling_compute_s(&single, 2), 1.0);
 }
 
+/* A step of dist.shard, by hand: 1 GB in 10 buckets, nothing hidden, 10 us and 100 GB/s in nodes of 4, 50 us and 10 GB/s between them, 20 GB/s
+ * to the host and 1 GB/s of messages. */
+static void test_sharded(void **state)
+{
+    const charl__sharded_cluster c = {cluster, 20e9, 1e9};
+    const charl__step_work w = {.compute_s = 0.3, .bytes = 1e9, .buckets = 10, .backward = 0};
+    const double near = 0.0075, far = 0.05, wait = 50e-6;
+
+    (void)state;
+    for (int shard = 0; shard < 4; shard++) {
+        assert_close(charl__scaling_step_s(&c, 1, (charl_shard)shard, &w, 3), 0.3);
+        assert_close(charl__scaling_traffic(&c, 4, (charl_shard)shard, 1e9), 0);
+    }
+    assert_close(charl__scaling_traffic(&c, 8, CHARL_SHARD_NONE, 1e9), 1e9);
+    assert_close(charl__scaling_traffic(&c, 8, CHARL_SHARD_OPTIMIZER, 1e9), 1.5e9);
+    assert_close(charl__scaling_traffic(&c, 8, CHARL_SHARD_GRADIENTS, 1e9), 1e9);
+    assert_close(charl__scaling_step_s(&c, 4, CHARL_SHARD_NONE, &w, 3), 0.3 + 2 * near + 10 * 2 * 10e-6);
+    assert_close(charl__scaling_step_s(&c, 8, CHARL_SHARD_NONE, &w, 3),
+                 0.3 + 2 * (near + far) + 10 * 2 * (wait + 10e-6));
+    assert_close(charl__scaling_step_s(&c, 8, CHARL_SHARD_OPTIMIZER, &w, 3),
+                 0.3 + 2 * (near + far) + 10 * 2 * (wait + 10e-6) + near + far + 3 * wait);
+    assert_close(charl__scaling_step_s(&c, 4, CHARL_SHARD_GRADIENTS, &w, 3), 0.3 + near + 10 * 10e-6 + near);
+    assert_close(charl__scaling_step_s(&c, 8, CHARL_SHARD_GRADIENTS, &w, 3), /* sums in host memory */
+                 0.3 + 0.05 + far + 10 * (wait + 10e-6) + 0.05 + far + 3 * wait);
+    assert_close(charl__scaling_step_s(&c, 8, CHARL_SHARD_PARAMETERS, &w, 3),
+                 0.875 + 0.05); /* messages, and the upload */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce),
-        cmocka_unit_test(test_fit_finds_the_link),
-        cmocka_unit_test(test_exposed),
-        cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_allreduce), cmocka_unit_test(test_fit_finds_the_link),
+        cmocka_unit_test(test_exposed),   cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_sharded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,9 @@ static charl_status run_dry(const plan *p, charl_comm *comm, int share, dry *out
         .dry_run = true,
         .skip_kernels = true,
         .overwrite = true,
-        .planned = {.device_bytes = INT64_C(1) << 60, .ranks = share > 0 ? p->ranks : 0, .node = (int)p->request->per_node},
+        .planned = {.device_bytes = INT64_C(1) << 60,
+                    .ranks = share > 0 ? p->ranks : 0,
+                    .node = (int)p->request->per_node},
         .events = {.ctx = out, .compiling = charl__cli_compiling_show, .started = on_started, .memory = on_memory}};
     char text[2][SETTING_BYTES];
     charl_config *config = NULL;
@@ -113,17 +115,19 @@ static charl_status choose_device(plan *p)
         }
     }
     CHARL_REQUIRE(!r->device || p->device.name || (r->tflops > 0 && r->memory_gb > 0), CHARL_ERR_CONFIG,
-                  "--device %s: charl has measured H200 only; HINT --tflops and --memory describe another device, and --watts and "
+                  "--device %s: charl has measured H200 only; HINT --tflops and --memory describe another device, and "
+                  "--watts and "
                   "--near",
                   r->device);
     p->device.name = r->device ? r->device : "devices as here";
     p->device.memory = r->memory_gb > 0 ? r->memory_gb * 1e9 : p->device.memory;
-    p->device.watts = r->watts > 0                                 ? r->watts
+    p->device.watts = r->watts > 0                                    ? r->watts
                       : charl__cli_number(p->config, "run.power") > 0 ? charl__cli_number(p->config, "run.power")
-                                                                   : p->device.watts;
+                                                                      : p->device.watts;
     p->device.near_rate = r->near_gbs > 0 ? r->near_gbs * 1e9 : p->device.near_rate;
     CHARL_REQUIRE(r->per_node == 1 || p->device.near_rate > 0, CHARL_ERR_CONFIG,
-                  "the rate of an all-reduce between the %" PRId64 " devices of a node is not known; HINT --near GB/S, as "
+                  "the rate of an all-reduce between the %" PRId64
+                  " devices of a node is not known; HINT --near GB/S, as "
                   "`charl-bench allreduce` measures it",
                   r->per_node);
     p->device.host_rate = p->device.host_rate > 0 ? p->device.host_rate : p->device.near_rate;
@@ -163,8 +167,17 @@ static void put_bytes(char *text, double v)
 
 static void put_duration(char *text, double s)
 {
-    snprintf(text, CELL_BYTES, s < 0.9995 ? "%.3g ms" : s < 120 ? "%.3g s" : s < 7200 ? "%.3g min" : s < 172800 ? "%.3g h" : "%.3g d",
-             s < 0.9995 ? s * 1e3 : s < 120 ? s : s < 7200 ? s / 60 : s < 172800 ? s / 3600 : s / 86400);
+    snprintf(text, CELL_BYTES,
+             s < 0.9995   ? "%.3g ms"
+             : s < 120    ? "%.3g s"
+             : s < 7200   ? "%.3g min"
+             : s < 172800 ? "%.3g h"
+                          : "%.3g d",
+             s < 0.9995   ? s * 1e3
+             : s < 120    ? s
+             : s < 7200   ? s / 60
+             : s < 172800 ? s / 3600
+                          : s / 86400);
 }
 
 /* Time, energy and cost of `hours`, into cells. */
@@ -216,7 +229,8 @@ static void fill_row(const plan *p, int mode, char (*cell)[CELL_BYTES])
         return;
     }
     put_bytes(cell[1], (double)p->memory[mode]);
-    put_bytes(cell[2], charl__scaling_traffic(&c, p->ranks, (charl_shard)mode, (double)p->whole.gradients * p->element));
+    put_bytes(cell[2],
+              charl__scaling_traffic(&c, p->ranks, (charl_shard)mode, (double)p->whole.gradients * p->element));
     if (!fits) {
         snprintf(cell[3], CELL_BYTES, "does not fit");
         return;
@@ -241,7 +255,9 @@ static charl_status fill_run(const plan *p, char (*cell)[CELL_BYTES], char *text
         if (strcmp(shard, modes[m]) == 0 && p->memory[m] > 0 && s.step_ms > 0) {
             const double planned_s = step_s(p, m) * (double)s.step;
 
-            snprintf(text, size, "measured against dist.shard = %s: memory %+.1f %%, step %+.1f %%, time of %" PRId64 " steps %+.1f %%",
+            snprintf(text, size,
+                     "measured against dist.shard = %s: memory %+.1f %%, step %+.1f %%, time of %" PRId64
+                     " steps %+.1f %%",
                      shard, 100 * ((double)s.mem_bytes / (double)p->memory[m] - 1),
                      100 * (s.step_ms / 1e3 / step_s(p, m) - 1), s.step, 100 * (s.time_s / planned_s - 1));
         }
@@ -252,14 +268,15 @@ static charl_status fill_run(const plan *p, char (*cell)[CELL_BYTES], char *text
 static void print_head(const plan *p)
 {
     const request *r = p->request;
+    const double count = (double)(p->whole.parameters + p->whole.frozen_parameters);
     char rank[CELL_BYTES];
 
     put_duration(rank, p->compute_s);
-    printf("%s: %.4g million parameters, batch %" PRId64 " in %d slices, %" PRId64 " steps\n", r->config.path,
-           (double)(p->whole.parameters + p->whole.frozen_parameters) / 1e6, p->whole.batch_size, p->whole.slices,
-           p->whole.steps);
-    printf("%" PRId64 " node%s of %" PRId64 " %s: a rank computes %d slice%s in %s, %s\n", r->nodes, r->nodes == 1 ? "" : "s",
-           r->per_node, p->device.name, p->share, p->share == 1 ? "" : "s", rank,
+    printf("%s: %.4g %s parameters, batch %" PRId64 " in %d slice%s, %" PRId64 " steps\n", r->config.path,
+           count / (count < 1e9 ? 1e6 : 1e9), count < 1e9 ? "million" : "billion", p->whole.batch_size, p->whole.slices,
+           p->whole.slices == 1 ? "" : "s", p->whole.steps);
+    printf("%" PRId64 " node%s of %" PRId64 " %s: a rank computes %d slice%s in %s, %s\n", r->nodes,
+           r->nodes == 1 ? "" : "s", r->per_node, p->device.name, p->share, p->share == 1 ? "" : "s", rank,
            p->is_measured ? "measured here" : "by the rate of the device");
     if (p->device.watts > 0) {
         printf("energy: an estimate, at %g W per device\n", p->device.watts);
@@ -273,7 +290,8 @@ static void print_head(const plan *p)
 
 static charl_status print_plan(const plan *p)
 {
-    static const char *const heads[COLUMNS] = {"dist.shard", "memory", "sent by a node", "step", "time", "energy", "cost"};
+    static const char *const heads[COLUMNS] = {"dist.shard", "memory", "sent by a node", "step", "time",
+                                               "energy",     "cost"};
     char cell[MODES + 2][COLUMNS][CELL_BYTES] = {0}, text[160] = "";
     const int modes_shown = p->ranks > 1 ? MODES : 1;
     int width[COLUMNS] = {0}, rows = 1;
@@ -294,8 +312,13 @@ static charl_status print_plan(const plan *p)
         }
     }
     for (int i = 0; i < rows; i++) {
+        int last = COLUMNS - 1;
+
+        while (!cell[i][last][0]) {
+            last--;
+        }
         printf("%-*s", width[0], cell[i][0]);
-        for (int c = 1; c < COLUMNS; c++) {
+        for (int c = 1; c <= last; c++) {
             printf("  %*s", width[c], cell[i][c]);
         }
         putchar('\n');
@@ -316,10 +339,11 @@ static charl_status make_plan(plan *p, charl_comm *comm)
     CHARL_TRY(run_dry(p, comm, 0, &found));
     p->whole = found.info;
     p->whole.rank = found.info.device->index;
-    CHARL_REQUIRE(p->whole.slices >= p->ranks, CHARL_ERR_CONFIG,
-                  "%d devices need as many slices, and train.slices is %d; HINT train.slices=%d, and a train.batch_size "
-                  "that it divides",
-                  p->ranks, p->whole.slices, p->ranks);
+    CHARL_REQUIRE(
+        p->whole.slices >= p->ranks, CHARL_ERR_CONFIG,
+        "%d devices need as many slices, and train.slices is %d; HINT train.slices=%d, and a train.batch_size "
+        "that it divides",
+        p->ranks, p->whole.slices, p->ranks);
     p->share = (p->whole.slices + p->ranks - 1) / p->ranks;
     CHARL_TRY(run_dry(p, comm, p->share, &found));
     p->rank = found.info;
@@ -377,7 +401,8 @@ int charl__plan_main(const char *path, int argc, char **argv)
         {0}};
     static const charl__cli_syntax syntax = {
         options, "CONFIG [SECTION.KEY=VALUE...]",
-        "Plan a training on a cluster: the memory of a device, the bytes that a node sends per step, the time of a step, "
+        "Plan a training on a cluster: the memory of a device, the bytes that a node sends per step, the time of a "
+        "step, "
         "and time, energy and cost of all steps, for each dist.shard. Nothing is trained, except a few steps to time "
         "this machine's device where --device and --tflops are not given, and nothing is written.\vThe memory is that "
         "of charl's own planner, for devices of any size. Time and traffic are computed from rates "

@@ -104,7 +104,7 @@ typedef struct charl__output {
     bool bar_drawn; /* or another line that is rewritten */
     charl__cli_compiling compiling;
     charl_compile_progress compiled;
-    double drawn_s, said_s;     /* time of the last bar, of the last line */
+    double drawn_s, said_s; /* time of the last bar, of the last line */
     int devices;
     int64_t steps, rows, batch; /* rows: of an epoch; batch: those of a step */
     int64_t window;             /* tokens per sample; 0: not tokens */
