@@ -64,6 +64,13 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
                                 const charl_config_override *overrides, int n_overrides,
                                 charl_config **out) CHARL_MUST_CHECK;
 
+/** A key of an INI file; the texts are borrowed for the call. Any status but OK ends the reading with it. */
+typedef charl_status (*charl_config_item)(void *ctx, const char *section, const char *key, const char *value, int line);
+
+/** Read a file in the syntax of configurations whatever its sections and keys mean, such as that of a sweep, and call
+ *  `item` for each key, in their order. Blocks. Local. Errors: as charl_config_load, of the syntax only; those of `item`. */
+charl_status charl_config_scan(const char *path, charl_config_item item, void *ctx) CHARL_MUST_CHECK;
+
 /** Free a configuration. NULL is a no-op. Local. */
 void charl_config_destroy(charl_config *cfg);
 

@@ -7,16 +7,15 @@
 #include "base/alloc.h"
 #include "config/config_private.h"
 #include "config/layers.h"
+#include "config/text/ini.h"
 #include "io/kind.h"
 
-charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
-                               charl_config **out)
+/* The text of the file: *out owned by the caller. */
+static charl_status read_source(const char *path, char **out, size_t *length)
 {
-    CHARL_GIVEN(path, overrides || n_overrides == 0, out);
     charl_status st = CHARL_OK;
     FILE *f = NULL;
-    char *text = NULL;
-    size_t n = 0;
+    CHARL_SCOPED_FREE char *text = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__CONFIG_SOURCE + 2, &text));
@@ -28,7 +27,7 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
     }
     CHARL_TRY_CLEANUP(
         charl__kind_expect(path, CHARL__KIND_CONFIG | CHARL__KIND_RUN, "a configuration", CHARL_ERR_CONFIG));
-    n = fread(text, 1, CHARL__CONFIG_SOURCE + 1, f);
+    *length = fread(text, 1, CHARL__CONFIG_SOURCE + 1, f);
     if (ferror(f)) {
         const int error = errno;
         char inside[4096];
@@ -38,14 +37,68 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
                               CHARL_ERR_CONFIG, "%s is a run directory; HINT its configuration is %s", path, inside);
         CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %s", path, strerror(error));
     }
-    CHARL_TRY_CLEANUP(charl_config_parse(path, text, n, overrides, n_overrides, out));
+    *out = text;
+    text = NULL;
 cleanup:
     if (f) {
         fclose(f);
         charl__drop();
     }
-    charl_free(text);
     return st;
+}
+
+charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
+                               charl_config **out)
+{
+    CHARL_GIVEN(path, overrides || n_overrides == 0, out);
+    CHARL_SCOPED_FREE char *text = NULL;
+    size_t n = 0;
+
+    *out = NULL;
+    CHARL_TRY(read_source(path, &text, &n));
+    return charl_config_parse(path, text, n, overrides, n_overrides, out);
+}
+
+/* Passes the keys of a file on. */
+typedef struct scan {
+    const char *path;
+    char section[CHARL__INI_LINE + 1];
+    charl_config_item item;
+    void *ctx;
+} scan;
+
+static charl_status scan_section(void *ctx, const char *section, int line)
+{
+    scan *s = ctx;
+
+    (void)line;
+    snprintf(s->section, sizeof s->section, "%s", section ? section : "");
+    return CHARL_OK;
+}
+
+static charl_status scan_item(void *ctx, const char *key, const char *value, int line)
+{
+    const scan *s = ctx;
+
+    return s->item(s->ctx, s->section, key, value, line);
+}
+
+static charl_status scan_mistake(void *ctx, int line, const char *reason)
+{
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s:%d: %s", ((const scan *)ctx)->path, line, reason);
+}
+
+charl_status charl_config_scan(const char *path, charl_config_item item, void *ctx)
+{
+    CHARL_GIVEN(path, item);
+    scan s = {.path = path, .item = item, .ctx = ctx};
+    const charl__ini_events events = {.ctx = &s, .section = scan_section, .item = scan_item, .mistake = scan_mistake};
+    CHARL_SCOPED_FREE char *text = NULL;
+    size_t n = 0;
+
+    CHARL_TRY(read_source(path, &text, &n));
+    CHARL_REQUIRE(n <= CHARL__CONFIG_SOURCE, CHARL_ERR_CONFIG, "%s: larger than %d bytes", path, CHARL__CONFIG_SOURCE);
+    return charl__ini_parse(text, n, &events);
 }
 
 static void keys_destroy(charl__layer_key *keys, int n)

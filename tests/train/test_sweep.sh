@@ -120,6 +120,46 @@ sweep 0 "the results of a job script" mlp.ini optimizer.learning_rate=3e-3 train
 says 1 '^2 runs in a list: 2 done$'
 says 1 '^ *16, 8 +1/1 '
 
+# A file, which is the command line that it stands for; the command line replaces what it says. Its configuration is beside it.
+mkdir files
+cat >files/sweep.ini <<'INI'
+# Two rates, with two seeds
+[sweep]
+seeds = 2
+config = ../mlp.ini
+output = filed
+alone = no
+[optimizer]
+learning_rate = 1e-3, 3e-3
+[train]
+epochs = 1
+batch_size = 64, 32
+INI
+sweep 0 "a file" files/sweep.ini --print
+cp log have
+sweep 0 "its command line" files/../mlp.ini optimizer.learning_rate=1e-3,3e-3 train.epochs=1 train.batch_size=64,32 --seeds 2 -o filed --print
+checks=$((checks + 1))
+cmp -s log have && [ "$(wc -l <have)" -eq 8 ] || { fail "a file"; diff log have; }
+sweep 0 "a file and more" files/sweep.ini train.batch_size=64 --seeds 1 train.max_steps=2 -o replaced
+says 1 '^2 runs in replaced: 2 new$'
+says 1 '^ +3e-3 +1/1 '
+printf '[sweep]\nconfig = ../mlp.ini\nsedes = 2\n' >files/wrong.ini
+sweep 2 "a key that is no option" files/wrong.ini train.epochs=1,2
+says 1 'files/wrong.ini:3: \[sweep\] sedes: unknown key$'
+printf '[sweep]\nseeds = 2\n' >files/wrong.ini
+sweep 2 "no configuration" files/wrong.ini
+says 1 'files/wrong.ini: \[sweep\] config is missing'
+printf '[sweep]\nconfig = ../mlp.ini\nalone = perhaps\n' >files/wrong.ini
+sweep 2 "a flag that is neither" files/wrong.ini
+says 1 'files/wrong.ini:3: \[sweep\] alone: "perhaps" is neither yes nor no$'
+
+# One value in two spellings is one configuration.
+sweep 2 "a number twice" mlp.ini optimizer.learning_rate=0.001,1e-3 -o twice
+says 1 'learning_rate=0.001 and learning_rate=1e-3 are the same configuration$'
+sweep 2 "a word twice" mlp.ini train.epochs=2 data.shuffle=yes,on -o twice
+says 1 'shuffle=yes and shuffle=on are the same configuration$'
+[ ! -e twice ] || fail "a directory was made"
+
 # On two ranks each.
 if command -v mpirun >/dev/null; then
     sweep 0 "two ranks" mlp.ini optimizer.learning_rate=1e-3,3e-3 --ranks 2 -o ranked

@@ -87,7 +87,7 @@ static const charl__cli_command commands[] = {
      NULL},
     {"influence", "RUN --rows LIST", "measure what some training rows did to a run", charl__influence_main, NULL},
     {"plan", "CONFIG [--nodes NxD]", "plan memory, time, energy and cost on a cluster", charl__plan_main, NULL},
-    {"sweep", "CONFIG SECTION.KEY=VALUES...", "run a configuration with several values of keys", charl__sweep_main,
+    {"sweep", "CONFIG|FILE SECTION.KEY=VALUES...", "run a configuration with several values of keys", charl__sweep_main,
      NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"runs", "[DIR...]", "list run directories with their states and sizes", charl__runs_main, NULL},

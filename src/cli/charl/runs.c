@@ -25,6 +25,8 @@ typedef struct run {
     int64_t bytes;
     time_t changed; /* the newest of its files */
     bool busy;
+    dev_t device; /* of the directory, which may have several paths */
+    ino_t inode;
 } run;
 
 /* Run directories that were found. */
@@ -76,12 +78,20 @@ static bool has(const char *dir, const char *name)
 
 static charl_status add_run(list *l, const char *path)
 {
-    run *grown = realloc(l->run, (size_t)(l->count + 1) * sizeof *grown), *r;
+    run *grown, *r;
+    struct stat info;
 
+    CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
+    for (int i = 0; i < l->count; i++) {
+        if (l->run[i].device == info.st_dev && l->run[i].inode == info.st_ino) {
+            return CHARL_OK; /* of another operand */
+        }
+    }
+    grown = realloc(l->run, (size_t)(l->count + 1) * sizeof *grown);
     CHARL_REQUIRE(grown, CHARL_ERR_NOMEM, "out of memory");
     l->run = grown;
     r = &grown[l->count];
-    *r = (run){0};
+    *r = (run){.device = info.st_dev, .inode = info.st_ino};
     CHARL_TRY(charl__cli_alloc((int64_t)strlen(path) + 1, 1, &r->path));
     strcpy(r->path, path);
     l->count++;

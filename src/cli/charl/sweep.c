@@ -328,6 +328,17 @@ static charl_status sweep(const request *r, const charl__cli_operands *operands,
     return CHARL_OK;
 }
 
+/* The number of runs at a time: -j, or one for each device. */
+static int64_t jobs_of(const charl__sweep_options *o)
+{
+    int devices = 1;
+
+    for (const char *p = o->devices; p && *p; p++) {
+        devices += *p == ',';
+    }
+    return o->jobs > 0 ? o->jobs : devices < CHARL__SWEEP_MOST_JOBS ? devices : CHARL__SWEEP_MOST_JOBS;
+}
+
 int charl__sweep_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
@@ -357,7 +368,7 @@ int charl__sweep_main(const char *path, int argc, char **argv)
         {"dry-run", 0, NULL, "List the runs and their states, and run nothing", 0, CHARL__CLI_FLAG(request, dry_run)},
         {0}};
     static const charl__cli_syntax syntax = {
-        options, "CONFIG SECTION.KEY=VALUES...",
+        options, "CONFIG|FILE SECTION.KEY=VALUES...",
         "Run a configuration with several values of keys, each run in its own directory, and print a table of the "
         "results; DIR/sweep.csv has a line for each run, DIR/report.html their curves. VALUES are A,B,C: each of them, "
         "in all combinations; or, with "
@@ -370,24 +381,31 @@ int charl__sweep_main(const char *path, int argc, char **argv)
         "that it recorded, whatever its directory is called. It is left as it is if it is done, and otherwise "
         "continued. A run that fails is reported, and the others go on. On a signal the runs in progress save and "
         "stop, and the exit status is 75; it is 1 if a run has failed. --print writes the list that "
-        "slurm-array.sbatch takes."};
-    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
-    request r = {.options = {.draw_seed = 1}};
+        "slurm-array.sbatch takes. FILE is a configuration file with the keys that are swept and a section [sweep] "
+        "with `config` and these options; what the command line says replaces it."};
+    const charl__cli_operands expected = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
+    const request defaults = {.options = {.draw_seed = 1}};
+    charl__cli_operands operands = expected;
+    request r = defaults;
+    charl__sweep_file file = {0};
     charl__sweep s = {0};
     charl_status st;
-    int result = CHARL__EXIT_OK, devices = 1;
-    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
+    int result = CHARL__EXIT_OK, code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {
         return code;
     }
-    for (const char *p = r.options.devices; p && *p; p++) {
-        devices += *p == ',';
+    st = charl__sweep_file_read(operands.values[0], options, argc, argv, &file);
+    if (st == CHARL_OK && file.argc > 0) {
+        operands = expected;
+        r = defaults;
+        code = charl__cli_parse(path, &syntax, &operands, file.argc, file.argv, &r);
     }
-    r.options.jobs = r.options.jobs > 0                 ? r.options.jobs
-                     : devices < CHARL__SWEEP_MOST_JOBS ? devices
-                                                        : CHARL__SWEEP_MOST_JOBS;
-    st = sweep(&r, &operands, &s, &result);
+    if (st == CHARL_OK && code < 0) {
+        r.options.jobs = jobs_of(&r.options);
+        st = sweep(&r, &operands, &s, &result);
+    }
     charl__sweep_fini(&s);
-    return st == CHARL_OK ? result : charl__cli_fail(st);
+    charl__sweep_file_fini(&file);
+    return st != CHARL_OK ? charl__cli_fail(st) : code >= 0 ? code : result;
 }

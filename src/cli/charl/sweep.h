@@ -2,6 +2,7 @@
 #define CHARL_CLI_CHARL_SWEEP_H
 /** charl sweep: many runs of one configuration.
  *
+ *      sweep_file.c   the command line of a file
  *      sweep_plan.c   what the command line means: the keys, their values, the runs
  *      sweep_race.c   --stop-losers
  *      sweep_run.c    which runs exist, and running the others
@@ -47,6 +48,7 @@ typedef struct charl__sweep_arm {
     charl_run_summary done; /* where `measured` */
     bool measured;
     charl_config *config; /* as its run records it; owned; NULL: it is refused */
+    uint64_t hash;        /* of what is recorded */
     int parent;           /* the run before it with which it has the most first steps in common; -1: none */
     int64_t shared;       /* their number */
     int64_t from, to;     /* the steps that this command has trained of it: from + 1 to `to` */
@@ -76,11 +78,27 @@ typedef struct charl__sweep_options {
     bool alone;         /* nothing is shared */
 } charl__sweep_options;
 
+/** The command line that a file stands for, and the words that follow the file's name. */
+typedef struct charl__sweep_file {
+    char **argv; /* [argc], owned, and NULL */
+    int argc;    /* 0: `path` is an ordinary configuration, without [sweep] */
+} charl__sweep_file;
+
+/** Read the file `path`, an operand of the command line. Start from {0}; call charl__sweep_file_fini on every path. Errors: ERR_CONFIG,
+ *  ERR_NOMEM; those of charl_config_scan. */
+charl_status charl__sweep_file_read(const char *path, const charl__cli_option *options, int argc, char **argv,
+                                    charl__sweep_file *out) CHARL_MUST_CHECK;
+void charl__sweep_file_fini(charl__sweep_file *f);
+
 /** Read the operands. Start from {0}; call charl__sweep_fini on every path.
  *  Errors: ERR_CONFIG  a value or a key that cannot be meant; ERR_NOMEM; those of charl_config_load. */
 charl_status charl__sweep_plan(const charl__cli_operands *operands, const charl__sweep_options *options,
                                charl__sweep *s) CHARL_MUST_CHECK;
 void charl__sweep_fini(charl__sweep *s);
+
+/** FNV-1a: go on from h, at first CHARL__SWEEP_HASH. */
+#define CHARL__SWEEP_HASH UINT64_C(0xcbf29ce484222325)
+uint64_t charl__sweep_hash(uint64_t h, const char *text);
 
 /** The overrides of a run besides s->fixed, as "key=value": [s->n_keys] texts of CHARL__SWEEP_PATH bytes. */
 void charl__sweep_settings(const charl__sweep *s, const charl__sweep_arm *arm, char (*text)[CHARL__SWEEP_PATH]);

@@ -224,8 +224,7 @@ static void label_keys(charl__sweep *s)
     }
 }
 
-/* FNV-1a */
-static uint64_t hash_text(uint64_t h, const char *text)
+uint64_t charl__sweep_hash(uint64_t h, const char *text)
 {
     for (; *text; text++) {
         h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
@@ -236,7 +235,7 @@ static uint64_t hash_text(uint64_t h, const char *text)
 /* A number in [0, 1) of draw `i` of a key, whatever the other keys are. Source of the mixing: splitmix64 (S. Vigna, 2015). */
 static double draw(const char *key, int64_t seed, int64_t i)
 {
-    uint64_t z = hash_text(UINT64_C(0xcbf29ce484222325), key) + (uint64_t)seed * UINT64_C(0xd1342543de82ef95) +
+    uint64_t z = charl__sweep_hash(CHARL__SWEEP_HASH, key) + (uint64_t)seed * UINT64_C(0xd1342543de82ef95) +
                  (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
 
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -326,7 +325,7 @@ static charl_status make_groups(charl__sweep *s, const charl__sweep_options *o)
 /* "learning_rate=0.001,seed=2", of characters that no shell or file system changes. A name that is long, or not the only one, ends in a hash. */
 static void name_arm(charl__sweep *s, charl__sweep_arm *arm)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CHARL__SWEEP_HASH;
     size_t used = 0;
     bool is_exact = true;
 
@@ -336,7 +335,7 @@ static void name_arm(charl__sweep *s, charl__sweep_arm *arm)
         const int n =
             snprintf(arm->name + used, sizeof arm->name - used, "%s%s=%s", k > 0 ? "," : "", key->label, value);
 
-        hash = hash_text(hash_text(hash, key->name), value);
+        hash = charl__sweep_hash(charl__sweep_hash(hash, key->name), value);
         for (char *p = arm->name + used; *p; p++) {
             if (!isalnum((unsigned char)*p) && !strchr("._+=,-", *p)) {
                 is_exact = false;

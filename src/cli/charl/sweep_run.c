@@ -229,6 +229,22 @@ static charl_status report_refusals(const charl__sweep *s)
     return CHARL_OK;
 }
 
+/* Refuse two runs of one configuration: a value may be written in several ways, such as 0.001 and 1e-3. */
+static charl_status check_twin(charl__sweep *s, int i)
+{
+    char *text = NULL;
+
+    CHARL_TRY(charl_config_print(s->arm[i].config, false, &text));
+    s->arm[i].hash = charl__sweep_hash(CHARL__SWEEP_HASH, text);
+    charl_free(text);
+    for (int k = 0; k < i; k++) {
+        CHARL_REQUIRE(!s->arm[k].config || s->arm[k].hash != s->arm[i].hash, CHARL_ERR_CONFIG,
+                      "%s and %s are the same configuration; HINT leave one of the values out", s->arm[k].name,
+                      s->arm[i].name);
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__sweep_look(charl__sweep *s)
 {
     charl_status st = CHARL_OK;
@@ -251,7 +267,8 @@ charl_status charl__sweep_look(charl__sweep *s)
             }
         } else if (st == CHARL_OK) {
             arm->config = config;
-            st = find_run(s, arm, config, &f);
+            st = check_twin(s, i);
+            st = st == CHARL_OK ? find_run(s, arm, config, &f) : st;
         }
         CHARL_TRY_CLEANUP(st);
         CHARL_REQUIRE_CLEANUP(!config || strcmp(charl__cli_text(config, "run.resume"), "auto") == 0, CHARL_ERR_CONFIG,
