@@ -93,16 +93,15 @@ typedef struct charl_device_request {
                            NULL = auto */
     int local_rank;     /* rank among the ranks of this node, and their number (charl_comm_local_rank and _size) */
     int local_size;
-    charl_driver driver;  /* the variable CHARL_DRIVER overrides it */
-    bool exact;           /* CHARL_DEVICE does not override `select` */
-    bool share;           /* several ranks may use one GPU */
-    bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
+    charl_driver driver;   /* the variable CHARL_DRIVER overrides it */
+    bool exact;            /* CHARL_DEVICE does not override `select` */
+    bool share;            /* several ranks may use one GPU */
+    bool allow_tf32;       /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 of mantissa), where tensor cores support it */
-    bool traced;          /* commands have timestamps, as charl_train_options.trace and .profile need them */
-    bool skip_kernels;    /* compile and run no kernels except to probe the device: to plan memory */
-    int64_t memory_limit; /* bytes; 0 = all memory of the device */
-    int64_t
-        planned_bytes; /* > 0, with skip_kernels: as on a device with so much memory; buffers are counted, not made */
+    bool traced;           /* commands have timestamps, as charl_train_options.trace and .profile need them */
+    bool skip_kernels;     /* compile and run no kernels except to probe the device: to plan memory */
+    int64_t memory_limit;  /* bytes; 0 = all memory of the device */
+    int64_t planned_bytes; /* > 0, with skip_kernels: memory of a device to plan for; buffers are only counted */
     charl_tune_mode tune;
     charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */
     void *compiling_ctx;

@@ -104,7 +104,7 @@ static charl_status run_dry(const plan *p, charl_comm *comm, int share, dry *out
     return st;
 }
 
-/* The device, by its name and by what the command line says of it. */
+/* The device: its row, and the options of the command line. */
 static charl_status choose_device(plan *p)
 {
     const request *r = p->request;
