@@ -28,7 +28,7 @@ enum { TEXT_BYTES = 1600, MOST_OVERRIDES = 256 };
 typedef struct places {
     charl_config_override list[MOST_OVERRIDES];
     int n;
-    charl__text data, init;
+    charl__text data, init, output;
 } places;
 
 static charl_status add_place(places *p, const char *setting)
@@ -78,6 +78,9 @@ static charl_status find_places(const charl__proof *proof, const char *dir, cons
         CHARL_TRY(charl__text_printf(&p->init, "init.from=%s/%s", dir, proof->init));
         CHARL_TRY(add_place(p, charl__text_string(&p->init)));
     }
+    /* Not the folder with init in it, because a run leaves no weights to a file of its own. */
+    CHARL_TRY(charl__text_printf(&p->output, "run.output_dir=%s/run", dir));
+    CHARL_TRY(add_place(p, charl__text_string(&p->output)));
     return add_place(p, "data.cache=none"); /* which would read all rows */
 }
 
@@ -102,6 +105,7 @@ cleanup:
     charl__proof_fini(&proof);
     charl__text_fini(&p.data);
     charl__text_fini(&p.init);
+    charl__text_fini(&p.output);
     return st;
 }
 

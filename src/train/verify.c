@@ -642,6 +642,8 @@ static charl_status find_segments(verify *v)
                           .from_start = !v->kept[i],
                           .is_lost = !v->kept[i] && !names_file,
                           .first = i + 1};
+        } else if (s.from_start && record_at(v, i)->step == s.from) { /* saved before the first step */
+            s.first = i + 1;
         } else if (v->kept[i] || i == v->history.count - 1) {
             v->segments[v->out->segments++] = s;
             s = (segment){.from = record_at(v, i)->step, .first = i + 1};

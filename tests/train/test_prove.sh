@@ -142,6 +142,17 @@ cp proof forged
 forge segments forged 0 12
 refused '^steps 1 to 12 were trained with other settings or data than config.ini has$'
 
+# Stopped before its first step, with a checkpoint of step 0.
+set -- mlp.ini -q data.path=digits.h5 train.max_steps=2 checkpoint.interval=0 -o zero
+expect 75 "stopped at once" env CHARL_FAULT=train.stop:1 "$bin/charl-train" "$@"
+expect 0 "and continued" ranks 1 "$@"
+expect 0 "its proof" "$bin/charl" prove zero -o proof --segments 2
+says 1 '^steps 1 to 2: replayed, as recorded'
+says 0 '^steps 1 to 0'
+expect 0 "all of it" "$bin/charl" verify zero --segments 1
+says 1 '^proven by a replay: every step'
+set -- cnn.ini -q data.path=data.h5 data.augment=flip,crop:2 train.max_steps=10 $thin
+
 # Weights to begin with that the configuration conceals.
 expect 0 "a concealed start" ranks 1 "$@" -o secret init.from=other/last.h5 checkpoint.interval=10 train.max_steps=10
 expect 0 "its proof" "$bin/charl" prove secret -o proof
@@ -177,6 +188,9 @@ expect 0 "the base" ranks 1 gpt.ini -q -o base $thin
 proves "tokens" base 3 text.h5
 expect 0 "adapters" ranks 1 gpt.ini -q -o adapters init.from=base/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" lora.dropout=0.1 $thin
 proves "adapters" adapters 3 text.h5 base
+expect 0 "adapters without another checkpoint" ranks 1 gpt.ini -q -o once init.from=base/last.h5 lora.rank=4 checkpoint.interval=0 train.max_steps=2
+expect 0 "their proof" timeout 1500 "$bin/charl" prove once -o proof
+says 1 '^steps 1 to 2: replayed, as recorded'
 cp text.h5 more.h5
 sed -i 's/^path = .*/mix = text.h5:0.7, more.h5:0.3/' gpt.ini
 expect 0 "a mix" ranks 1 gpt.ini -q -o mix $thin
