@@ -96,7 +96,7 @@ expect 0 "a GPU" with_gpu "$bin/charl" doctor
 says 1 "^ok +gpu +device 0: 512 of 700 W, 61 C, 1755 of 1980 MHz, 5 NVLinks active"
 expect 0 "a hot GPU" with_gpu env FAKE_SLOW=1 "$bin/charl" doctor
 says 1 "^warning +gpu +device 0: .*slowed down"
-expect 0 "training" with_gpu "$bin/charl-train" mlp.ini -o hot train.max_steps=3
+expect 0 "training" with_gpu "$bin/charl-train" mlp.ini -v -o hot train.max_steps=3
 says 3 " train step=.* power_w=512 temperature_c=61 "
 checks=$((checks + 2))
 [ "$(grep -c '"power_w":512.345,"temperature_c":61,' hot/metrics.jsonl)" -eq 3 ] || { fail "metrics.jsonl"; cat hot/metrics.jsonl; }

@@ -19,7 +19,7 @@ expect 0 "never" ranks 2 mlp.ini eval.interval=0 checkpoint.interval=0
 says 0 " val "
 is "saved" "$(files)" "10 "
 rm -rf run
-expect 0 "never but the best" ranks 1 mlp.ini checkpoint.interval=0 eval.interval=1
+expect 0 "never but the best" ranks 1 mlp.ini -v checkpoint.interval=0 eval.interval=1
 says 10 " val "
 is "saved, with validation" "$(files)" "8 9 10 "
 rm -rf run
@@ -31,9 +31,9 @@ is "rate in the decay" "$(value lr 20)" 0.0015
 rm -rf run
 
 # A fast development run has the schedule of the whole one.
-expect 0 "a run" ranks 1 mlp.ini scheduler.warmup_steps=5
+expect 0 "a run" ranks 1 mlp.ini -v scheduler.warmup_steps=5
 whole=$(sed -n 's/.*train step=2\/10 .*\(lr=[^ ]*\).*/\1/p' log)
-expect 0 "a fast development run" ranks 1 mlp.ini --fast-dev-run=2 scheduler.warmup_steps=5
+expect 0 "a fast development run" ranks 1 mlp.ini -v --fast-dev-run=2 scheduler.warmup_steps=5
 is "its rate" "$(sed -n 's/.*train step=2\/2 .*\(lr=[^ ]*\).*/\1/p' log)" "$whole"
 says 1 " done step=2 "
 
@@ -76,7 +76,7 @@ says 1 "error: .*train.exact = anywhere: .* violates \"a / b is rounded to neare
 CHARL_FAULT='device.arithmetic:*' expect 0 "the same where nobody asks" ranks 1 mlp.ini --dry-run
 
 # Rows of metrics are JSON.
-expect 0 "rows" ranks 1 mlp.ini eval.interval=1 checkpoint.interval=1 eval.metrics="loss, perplexity"
+expect 0 "rows" ranks 1 mlp.ini -v eval.interval=1 checkpoint.interval=1 eval.metrics="loss, perplexity"
 says 10 " val .* perplexity="
 checks=$((checks + 1))
 /usr/bin/python3 -c "

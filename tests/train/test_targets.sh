@@ -47,7 +47,7 @@ monitor = val/r2
 share = yes
 INI
 sed -i 's/^type = linear/&\nout = 2/' linear.ini
-expect 0 "regression" ranks 1 linear.ini
+expect 0 "regression" ranks 1 linear.ini -v
 says 30 " val .* mae=[0-9.]"
 expect 0 "regression on 3 ranks" ranks 3 linear.ini -q -o three train.slices=5
 expect 0 "regression again" ranks 1 linear.ini -q -o one train.slices=5
@@ -104,7 +104,7 @@ PY
 
 sed -e 's/n.h5/l.h5/' -e 's/= run/= lrun/' -e 's/= mse/= bce/' -e 's/out = 2/out = 3/' -e '/monitor/s/.*/monitor = val\/f1_micro/' -e 's/rmse, r2/f1, f1_micro, auc/' \
     linear.ini >labels.ini
-expect 0 "labels" ranks 2 labels.ini train.slices=2
+expect 0 "labels" ranks 2 labels.ini -v train.slices=2
 says 30 " val .* accuracy=0\.[0-9]|accuracy=1"
 expect 0 "labels: evaluation" "$bin/charl" eval labels.ini lrun/last.h5
 cp "$T/log" eval.log

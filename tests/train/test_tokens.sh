@@ -34,7 +34,7 @@ interval = 1
 share = yes
 INI
 
-expect 0 "1 rank" ranks 1 lm.ini -o one
+expect 0 "1 rank" ranks 1 lm.ini -v -o one
 says 1 "data +358 train / 39 val windows of 16 tokens, on device"
 says 1 "val step=15 .* accuracy=.* perplexity="
 says 30 "train step=.* tokens_per_s="

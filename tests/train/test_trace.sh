@@ -44,7 +44,7 @@ PY
 
 # The profile: its rows are the sums of the time line's spans, and its operations those that the log counts; in these steps there is no evaluation.
 # Without a time line no file is written.
-expect 0 "profile" ranks 1 cnn.ini -o profile train.max_steps=10 --profile --trace --trace-steps 7-8
+expect 0 "profile" ranks 1 cnn.ini -v -o profile train.max_steps=10 --profile --trace --trace-steps 7-8
 checks=$((checks + 1))
 /usr/bin/python3 "$here/check_profile.py" log profile/trace.json profile/metrics.csv 64 || { fail "the profile does not add up"; cat log; }
 expect 0 "profile alone" ranks 1 mlp.ini -o alone train.max_steps=2 --profile

@@ -21,6 +21,8 @@
 #include "cli/cli.h"
 
 enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* every log has at least one line per minute */
+enum { COLUMNS = 80, METRICS_BYTES = CHARL_MAX_METRICS * 48, LINE_BYTES = METRICS_BYTES + 512 };
+static const double OFTEN_S = 0.5;
 
 void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm)
 {
@@ -120,6 +122,51 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
         vfprintf(o->log, fmt, ap);
         va_end(ap);
         fputc('\n', o->log);
+        fflush(o->log);
+    }
+}
+
+/* Whether a line of a kind that may come many times a second is shown: a few of each kind are, and the last one. */
+static bool is_shown(const charl__output *o, double *shown_s, bool last)
+{
+    const double now = charl__cli_clock_s();
+
+    if (is_quiet(o) || (o->args->verbosity <= 0 && !last && now - *shown_s < OFTEN_S)) {
+        return false;
+    }
+    *shown_s = now;
+    return true;
+}
+
+/* Such a line: of its words those that fit 80 columns. The log has all lines, whole. */
+static CHARL_PRINTF(4, 5) void say_often(charl__output *o, double *shown_s, bool last, const char *fmt, ...)
+{
+    char stamp[64], rank[32] = "", line[LINE_BYTES];
+    va_list ap;
+    int length, room;
+
+    now_text(stamp, sizeof stamp);
+    o->said_s = charl__cli_clock_s();
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    length = (int)strlen(line);
+    if (!o->bar && is_shown(o, shown_s, last)) {
+        if (o->rank > 0) {
+            snprintf(rank, sizeof rank, "[rank %d] ", o->rank);
+        }
+        room = COLUMNS - (int)strlen(rank) - (int)strlen(stamp) - 1;
+        if (length > room && o->args->verbosity <= 0) {
+            for (length = room; length > 0 && line[length] != ' '; length--) {
+            }
+        }
+        flockfile(stdout); /* simulated ranks are threads */
+        printf("%s%s %.*s\n", rank, stamp, length, line);
+        fflush(stdout);
+        funlockfile(stdout);
+    }
+    if (o->log) {
+        fprintf(o->log, "%s %s\n", stamp, line);
         fflush(o->log);
     }
 }
@@ -318,13 +365,13 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     o->lr = r->lr;
     o->eta_s = r->eta_s;
     o->row_s = charl__cli_clock_s();
-    say_line(o,
-             "train step=%" PRId64 "/%" PRId64
-             " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s%s%s step_ms=%.3f "
-             "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f%s mem_gib=%.2f eta=%s",
-             r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm), r->samples_per_s,
-             tokens, flop, mfu, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms, power,
-             (double)r->mem_bytes / 1073741824.0, duration_text(r->eta_s, eta, sizeof eta));
+    say_often(o, &o->shown_s[CHARL__LINE_TRAIN], r->step == r->steps,
+              "train step=%" PRId64 "/%" PRId64
+              " epoch=%.2f loss=%.6g eta=%s lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s%s%s step_ms=%.3f "
+              "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f%s mem_gib=%.2f",
+              r->step, r->steps, r->epoch, unsigned_nan(r->loss), duration_text(r->eta_s, eta, sizeof eta), r->lr,
+              unsigned_nan(r->grad_norm), r->samples_per_s, tokens, flop, mfu, r->step_ms, r->data_ms, r->comm_ms,
+              r->comm_exposed_ms, power, (double)r->mem_bytes / 1073741824.0);
     return CHARL_OK;
 }
 
@@ -405,9 +452,11 @@ static void draw_bar(charl__output *o, int64_t step)
     }
     printf("%s%.*s", o->color && cells > 0 ? "\033[0m" : "", room - cells > 0 ? room - cells : 0, suffix);
     o->bar_drawn = true;
-    if (step - first == length) { /* the line of a whole epoch stays */
-        putchar('\n');
-        o->bar_drawn = false;
+    if (step - first == length) { /* the line of a whole epoch stays, unless the last one came just before */
+        if (is_shown(o, &o->shown_s[CHARL__LINE_EPOCH], step == o->steps)) {
+            putchar('\n');
+            o->bar_drawn = false;
+        }
         o->epoch_s = charl__cli_clock_s();
     }
     fflush(stdout);
@@ -430,8 +479,6 @@ static charl_status on_progressed(void *ctx, int64_t step, double loss)
     }
     return CHARL_OK;
 }
-
-enum { METRICS_BYTES = CHARL_MAX_METRICS * 48 };
 
 /* " NAME=VALUE" of every metric; for_people: as a percentage if it is a fraction. */
 static const char *metrics_text(const charl_val_row *r, bool for_people, char text[METRICS_BYTES])
@@ -472,9 +519,10 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
     if (o->rank != 0) {
         return CHARL_OK;
     }
-    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s best=%s", r->step, r->epoch, unsigned_nan(r->loss),
-             metrics_text(r, false, text), r->best ? "yes" : "no");
-    if (o->bar && !is_quiet(o)) {
+    say_often(o, &o->shown_s[CHARL__LINE_VAL], r->step == o->steps,
+              "val step=%" PRId64 " loss=%.6g%s best=%s epoch=%.4g", r->step, unsigned_nan(r->loss),
+              metrics_text(r, false, text), r->best ? "yes" : "no", r->epoch);
+    if (o->bar && is_shown(o, &o->shown_s[CHARL__LINE_VAL], r->step == o->steps)) {
         erase_bar(o);
         printf("          val  loss %.4f%s%s\n", r->loss, metrics_text(r, true, text), r->best ? "  best" : "");
     }
@@ -520,8 +568,9 @@ static charl_status on_saved(void *ctx, const charl_saved_row *r)
     if (o->rank == 0) {
         const char *dir = strstr(r->path, "checkpoints/");
 
-        say_line(o, "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step, dir ? dir : r->path, r->ms,
-                 r->waited_ms);
+        say_often(o, &o->shown_s[CHARL__LINE_CHECKPOINT], r->step == o->steps,
+                  "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step, dir ? dir : r->path, r->ms,
+                  r->waited_ms);
     }
     return CHARL_OK;
 }

@@ -91,6 +91,9 @@ int charl__train_simulate(const charl__train_args *args, int (*work)(void *ctx, 
  *  all other ends, else CHARL__EXIT_INTERNAL; or what the undisturbed training ended with. */
 int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__train_args *args));
 
+/** Lines that may come many times a second. */
+enum { CHARL__LINE_TRAIN, CHARL__LINE_VAL, CHARL__LINE_CHECKPOINT, CHARL__LINE_EPOCH, CHARL__LINES };
+
 /** The output of a run, also to train.log: rank 0 only; the output of other ranks does nothing. */
 typedef struct charl__output {
     const charl_config *config;
@@ -104,7 +107,8 @@ typedef struct charl__output {
     bool bar_drawn; /* or another line that is rewritten */
     charl__cli_compiling compiling;
     charl_compile_progress compiled;
-    double drawn_s, said_s; /* time of the last bar, of the last line */
+    double drawn_s, said_s;       /* time of the last bar, of the last line */
+    double shown_s[CHARL__LINES]; /* of the last line of a kind on standard output */
     int devices;
     int64_t steps, rows, batch; /* rows: of an epoch; batch: those of a step */
     int64_t window;             /* tokens per sample; 0: not tokens */
