@@ -171,10 +171,10 @@ static charl_status choose_example(init *o, const charl_dataset_info *info)
     return CHARL_OK;
 }
 
-/* The values that depend on the data: batches of which an epoch has eight or more, and about 1000 steps, of 10 to 100 epochs. */
+/* The values that depend on the data: batches of which an epoch has eight or more, and about 600 steps, of 10 to 100 epochs. */
 static charl_status fit(init *o)
 {
-    enum { STEPS = 1000, FEWEST = 10, MOST = 100, LEAST_NUMBERS = 8 };
+    enum { STEPS = 600, FEWEST = 10, MOST = 100, LEAST_NUMBERS = 8 };
     charl_dataset_options open = {sizeof open, .window = 1};
     charl_status st = CHARL_OK;
     charl_dataset *ds = NULL;
