@@ -93,7 +93,8 @@ static void check_intervals(notes *n)
         note(n, "eval.interval is longer than the run of %" PRId64 " steps: it is evaluated once, at the end",
              n->facts->steps);
     }
-    if (steps_of(n, c->checkpoint.interval) > steps && is_chosen(n, "checkpoint", "interval")) {
+    if (steps_of(n, c->checkpoint.interval) > steps && is_chosen(n, "checkpoint", "interval") &&
+        !(c->checkpoint.interval.unit == CHARL__INTERVAL_EPOCHS && c->checkpoint.interval.count == 1)) {
         note(n, "checkpoint.interval is longer than the run of %" PRId64 " steps: one checkpoint is saved, at the end",
              n->facts->steps);
     }

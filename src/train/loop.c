@@ -333,21 +333,23 @@ bool charl__trainer_has_ended(const charl__trainer *t)
     return t->replica.step >= t->end_step || charl__trainer_is_over(t);
 }
 
-static bool due(const charl__trainer *t, charl__interval interval, double last_s)
+static bool due(const charl__trainer *t, charl__interval interval, double since_s)
 {
     return charl__interval_due(interval, t->replica.step, t->config->train.batch_size,
-                               t->session.data.rows[CHARL_SPLIT_TRAIN], charl__clock_s() - last_s);
+                               t->session.data.rows[CHARL_SPLIT_TRAIN], since_s);
 }
 
-/* Intervals in seconds are decided by rank 0's clock. */
+/* Seconds are decided by rank 0's clock; all ranks know whether the time matters after this step. */
 static charl_status due_together(charl__trainer *t, charl__interval interval, double last_s, bool *out)
 {
-    float v = charl_comm_rank(t->comm) == 0 && due(t, interval, last_s) ? 1.0F : 0.0F;
+    const bool is_timed = interval.unit == CHARL__INTERVAL_SECONDS || interval.unit == CHARL__INTERVAL_AUTO;
+    float v;
 
-    if (interval.unit != CHARL__INTERVAL_SECONDS) {
-        *out = due(t, interval, last_s);
+    *out = due(t, interval, (double)INFINITY);
+    if (!is_timed || !*out) {
         return CHARL_OK;
     }
+    v = charl_comm_rank(t->comm) == 0 && due(t, interval, charl__clock_s() - last_s) ? 1.0F : 0.0F;
     CHARL_TRY(charl__grad_reducer_control(t->replica.dp->reducer, &v, 1));
     *out = v > 0.0F;
     return CHARL_OK;
@@ -403,6 +405,16 @@ charl_status charl__trainer_evaluate(charl__trainer *t)
     return evaluate ? evaluate_now(t, &best) : CHARL_OK;
 }
 
+/* Which steps checkpoint.keep_every keeps must not depend on the time. */
+static charl__interval save_interval(const charl__trainer *t)
+{
+    const charl__interval interval = t->config->checkpoint.interval;
+
+    return interval.unit == CHARL__INTERVAL_AUTO && t->config->checkpoint.keep_every > 0
+               ? (charl__interval){CHARL__INTERVAL_EPOCHS, 1}
+               : interval;
+}
+
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * best and the end are always saved. */
 static charl_status after_step(loop *l)
@@ -418,7 +430,7 @@ static charl_status after_step(loop *l)
         t->whole_step++; /* nothing is to be written; after the first step of a start something is */
     }
     if (saves) {
-        CHARL_TRY(due_together(t, t->config->checkpoint.interval, t->last_save_s, &save));
+        CHARL_TRY(due_together(t, save_interval(t), t->last_save_s, &save));
     }
     /* is_over: the failed save of a better one was just noticed, and the best is an old one again */
     save = save || ((last || charl__trainer_is_over(t)) && t->writes);

@@ -103,6 +103,7 @@ static void test_due(void **state)
     const charl__interval steps = {CHARL__INTERVAL_STEPS, 3};
     const charl__interval seconds = {CHARL__INTERVAL_SECONDS, 60};
     const charl__interval off = {CHARL__INTERVAL_OFF, 0};
+    const charl__interval automatic = {CHARL__INTERVAL_AUTO, 0};
 
     (void)state;
     assert_false(charl__interval_due(steps, 0, 1, 1, 0));
@@ -111,6 +112,9 @@ static void test_due(void **state)
     assert_false(charl__interval_due(seconds, 1, 1, 1, 59.9));
     assert_true(charl__interval_due(seconds, 1, 1, 1, 60));
     assert_false(charl__interval_due(off, 3, 1, 1, 1e9));
+    assert_true(charl__interval_due(automatic, 4, 5, 10, 10));
+    assert_false(charl__interval_due(automatic, 4, 5, 10, 9.9)); /* an epoch, but too early */
+    assert_false(charl__interval_due(automatic, 5, 5, 10, 1e9)); /* within an epoch */
     for (int64_t rows = 1; rows < 30; rows++) {
         for (int64_t batch = 1; batch < 12; batch++) {
             for (int64_t every = 1; every < 4; every++) {

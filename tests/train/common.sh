@@ -71,6 +71,8 @@ warmup_steps = 2
 interval = 1
 [device]
 share = yes
+[checkpoint]
+interval = 1ep
 INI
 
 cat >cnn.ini <<'INI'
@@ -97,6 +99,8 @@ learning_rate = 0.05
 interval = 1
 [device]
 share = yes
+[checkpoint]
+interval = 1ep
 INI
 
 # A graph: a U-Net and a small transformer behind it, of blocks.
@@ -199,6 +203,8 @@ learning_rate = 2e-3
 interval = 1
 [device]
 share = yes
+[checkpoint]
+interval = 1ep
 INI
 
 # make_text: text.h5, numbers as text.

@@ -4,8 +4,8 @@
 . "$(dirname "$0")/common.sh"
 # Evaluations after every fifth step; the best are those of steps 5, 15, 20 and 25. Each save opens its file twice.
 sed -i -e 's/^epochs = 2/epochs = 9/' -e 's/^learning_rate.*/learning_rate = 0.1/' -e 's/^type = cosine/type = constant/' \
-    -e 's/^interval = 1/interval = 1000/' mlp.ini
-printf '[checkpoint]\nkeep_last = 2\n' >>mlp.ini
+    -e 's/^interval = 1$/interval = 1000/' mlp.ini
+printf 'keep_last = 2\n' >>mlp.ini
 
 # best STEP RUN: the last command says that it is the best, best.h5 names it, and it is whole.
 best() {

@@ -10,8 +10,7 @@ chaos() {
     timeout 1500 "$bin/charl-train" --chaos "$_seeds" "$@"
 }
 
-sed -e 's/^epochs = 2/epochs = 1/' mlp.ini >chaos.ini
-printf '[checkpoint]\ninterval = 1\n' >>chaos.ini
+sed -e 's/^epochs = 2/epochs = 1/' -e 's/^interval = 1ep$/interval = 1/' mlp.ini >chaos.ini
 of_node=1-5 of_nodes=6-10
 [ -n "$short" ] && of_node=1-1 of_nodes=6-6
 [ -n "$long" ] && of_node=1-50 of_nodes=51-100

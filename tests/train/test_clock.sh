@@ -28,8 +28,7 @@ jumping() {
         FAKETIME_DONT_FAKE_MONOTONIC=1 "$bin/charl-train" "$@"
 }
 
-sed -e 's/^epochs = 2/epochs = 100/' mlp.ini >long.ini
-printf '[checkpoint]\ninterval = 20\n' >>long.ini
+sed -e 's/^epochs = 2/epochs = 100/' -e 's/^interval = 1ep$/interval = 20/' mlp.ini >long.ini
 expect 0 "steady clock" ranks 2 long.ini -q -o steady
 CHARL_FAULT=train.data.hang@0:250:1 expect 0 "jumping clock" jumping 2 long.ini -q -o jumped
 same "jumping clock" steady jumped

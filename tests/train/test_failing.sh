@@ -8,7 +8,7 @@ unset CHARL_TEST_SEED
 . "$here/common.sh"
 
 # Ten steps, evaluations after 5 and 10, checkpoints after every second step and after 5, which is the best so far.
-printf '[checkpoint]\ninterval = 2\n' >>mlp.ini
+sed -i 's/^interval = 1ep$/interval = 2/' mlp.ini
 expect 0 "the run in which nobody fails" ranks 1 mlp.ini -q -o whole
 expect 0 "kernels of three ranks" ranks 3 mlp.ini -q -o three
 

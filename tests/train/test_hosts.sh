@@ -5,7 +5,8 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 . "$here/hosts.sh"
 . "$here/common.sh"
 hosts_begin
-printf '[dist]\ntimeout = 2\n[checkpoint]\ninterval = 2\n' >>mlp.ini
+sed -i 's/^interval = 1ep$/interval = 2/' mlp.ini
+printf '[dist]\ntimeout = 2\n' >>mlp.ini
 
 expect 0 "one rank" ranks 1 mlp.ini -q -o whole
 expect 0 "1 rank here, 2 there" hosts_ranks 1 2 mlp.ini -q -o uneven

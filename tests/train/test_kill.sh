@@ -4,8 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 # Long enough to be killed in: 500 steps, a checkpoint every second one.
-sed -e 's/^epochs = 2/epochs = 100/' mlp.ini >kill.ini
-printf '[checkpoint]\ninterval = 2\n' >>kill.ini
+sed -e 's/^epochs = 2/epochs = 100/' -e 's/^interval = 1ep$/interval = 2/' mlp.ini >kill.ini
 expect 0 "the run that nobody kills" ranks 1 kill.ini -q -o whole
 
 # orphans: processes that train in this directory

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/common.sh"
 # Several buckets: on CPU devices, the kernel of the first takes the threads that the gradients of the last need.
 sed -i 's/^hidden = .*/hidden = 256, 256, 256/' mlp.ini
-printf '[checkpoint]\ninterval = 2\n[dist]\ntimeout = 2\nbucket_mb = 0.01\n' >>mlp.ini
+sed -i 's/^interval = 1ep$/interval = 2/' mlp.ini
+printf '[dist]\ntimeout = 2\nbucket_mb = 0.01\n' >>mlp.ini
 expect 0 "one rank" ranks 1 mlp.ini -q -o whole
 export CHARL_RANKS_PER_NODE=2
 expect 0 "two nodes" ranks 4 mlp.ini -q -o nodes dist.allreduce=peer

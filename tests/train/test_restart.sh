@@ -7,8 +7,8 @@ CHARL_SHM_DIR=$T/shm
 export CHARL_SHM_DIR
 mkdir shm
 
-sed -e 's/^epochs = 2/epochs = 16/' -e 's/^dropout.*/dropout = 0.3/' mlp.ini >mem.ini # 80 steps
-printf '[eval]\ninterval = 0\n[checkpoint]\ninterval = 0\nmemory_interval = 6\n' >>mem.ini
+sed -e 's/^epochs = 2/epochs = 16/' -e 's/^dropout.*/dropout = 0.3/' -e 's/^interval = 1ep$/interval = 0/' mlp.ini >mem.ini # 80 steps
+printf 'memory_interval = 6\n[eval]\ninterval = 0\n' >>mem.ini
 expect 0 "the run that nobody kills" ranks 1 mem.ini -q -o whole
 
 copies() { find shm -name 'step-*.h5' | wc -l; }
@@ -138,8 +138,8 @@ wait $!
 left "a data file that was cut" 0
 cat kept.h5 >digits.h5
 # Running statistics are those before the step that failed; a step that is not logged is whole without rank 0.
-sed -e 's/^interval = 1/interval = 4/' cnn.ini >statistics.ini
-printf '[eval]\ninterval = 0\n[checkpoint]\ninterval = 0\nmemory_interval = 6\n' >>statistics.ini
+sed -e 's/^interval = 1$/interval = 4/' -e 's/^interval = 1ep$/interval = 0/' cnn.ini >statistics.ini
+printf 'memory_interval = 6\n[eval]\ninterval = 0\n' >>statistics.ini
 mv whole mlp
 expect 0 "running statistics" ranks 1 statistics.ini -q -o whole
 survive "running statistics" train.allreduce.kill@1:6 5 statistics.ini

@@ -3,8 +3,8 @@
 # settings, a directory in use, a disk that fails.
 . "$(dirname "$0")/common.sh"
 # A run that does not end by itself, with checkpoints only where it is asked for them.
-sed -e 's/^epochs = 2/epochs = 1000000/' -e 's/^type = cosine/type = constant/' mlp.ini >long.ini
-printf '[checkpoint]\ninterval = 0\n[eval]\ninterval = 0\n' >>long.ini
+sed -e 's/^epochs = 2/epochs = 1000000/' -e 's/^type = cosine/type = constant/' -e 's/^interval = 1ep$/interval = 0/' mlp.ini >long.ini
+printf '[eval]\ninterval = 0\n' >>long.ini
 
 # begin N ARGUMENTS...: long.ini in the background, until it trains; $job
 begin() {

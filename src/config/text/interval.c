@@ -176,6 +176,10 @@ const char *charl__duration_format(double seconds, char *text, size_t size)
 
 bool charl__interval_due(charl__interval v, int64_t step, int64_t batch, int64_t epoch_samples, double since_s)
 {
+    if (v.unit == CHARL__INTERVAL_AUTO) {
+        return since_s >= CHARL__INTERVAL_AUTO_S &&
+               charl__interval_due((charl__interval){CHARL__INTERVAL_EPOCHS, 1}, step, batch, epoch_samples, since_s);
+    }
     if (v.count <= 0 || step <= 0) {
         return false;
     }

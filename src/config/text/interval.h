@@ -16,9 +16,11 @@ bool charl__duration_parse(const char *text, double *seconds);
 /** "[D-]HH:MM:SS", "" for 0, into text[size]; returns text. Fractions are cut off. */
 const char *charl__duration_format(double seconds, char *text, size_t size);
 
+enum { CHARL__INTERVAL_AUTO_S = 10 };
+
 /** Whether something is due after step `step` (1 = the first step is done): every `count` steps, or
  *  when the samples of this step complete another `count` epochs, or when `since_s` seconds have
- *  passed since the last time. `batch` and `epoch_samples` are positive. */
+ *  passed since the last time. AUTO: after an epoch, if CHARL__INTERVAL_AUTO_S seconds have passed since. `batch` and `epoch_samples` are positive. */
 bool charl__interval_due(charl__interval interval, int64_t step, int64_t batch, int64_t epoch_samples, double since_s);
 
 #endif
