@@ -1,5 +1,6 @@
 /* charl model show: the layers of a configuration's model, as a table or a diagram. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,48 +79,161 @@ static int row_of(const charl_summary *s, const char *name, int before)
     return 0;
 }
 
-/* Layers from top to bottom; a layer that reads the one above it has a straight line, one that reads another an arc beside the boxes, which is
- * further out the longer it is. */
-static void print_svg(const charl_summary *s)
+/* The diagram: which layers have a row of it. Layers that repeat those above are drawn once. */
+typedef struct diagram {
+    const charl_summary *s;
+    int *
+        from; /* [layers, CHARL_MODEL_MAX_INPUTS] rows of the summary that a layer reads: 0 is the input, 1 the first layer */
+    int *row;    /* [layers + 1] row of the diagram for a row of the summary */
+    int *copies; /* [layers] where copies begin: how many there are, and */
+    int *period; /* [layers] of how many layers; 0: none */
+    int rows;
+} diagram;
+
+/* Whether layers a and b have the same type, output and parameters, and inputs at the same place or as far above them. */
+static bool are_alike(const diagram *d, int a, int b)
 {
-    enum { STEP = 44, BOX = 30, WIDTH = 360, LEFT = 10 };
-    int longest = 0;
-    char shape[64];
+    const charl_layer_summary *x = &d->s->layer[a], *y = &d->s->layer[b];
 
-    for (int i = 0; i < s->count; i++) {
-        for (int k = 0; k < s->layer[i].n_inputs; k++) {
-            const int reach = i + 1 - row_of(s, s->layer[i].inputs[k], i);
+    if (strcmp(x->type, y->type) != 0 || !charl_shape_equal(&x->shape, &y->shape) || x->parameters != y->parameters ||
+        x->n_inputs != y->n_inputs) {
+        return false;
+    }
+    for (int k = 0; k < x->n_inputs; k++) {
+        const int p = d->from[a * CHARL_MODEL_MAX_INPUTS + k], q = d->from[b * CHARL_MODEL_MAX_INPUTS + k];
 
-            longest = reach > longest ? reach : longest;
+        if (p != q && a - p != b - q) {
+            return false;
         }
     }
-    longest = longest > 40 ? 40 : longest;
+    return true;
+}
+
+/* How many times the `period` layers at `first` stand there, one after another. */
+static int count_copies(const diagram *d, int first, int period)
+{
+    int copies = 1, i = 0;
+
+    while (first + (copies + 1) * period <= d->s->count) {
+        for (i = 0; i < period && are_alike(d, first + i, first + copies * period + i); i++) {
+        }
+        if (i < period) {
+            break;
+        }
+        copies++;
+    }
+    return copies;
+}
+
+/* Find the copies: at each layer those that leave out most, if they leave out a few. */
+static void fold(diagram *d)
+{
+    enum { LEAST = 3 };
+    const charl_summary *s = d->s;
+
+    d->rows = 1;
+    for (int i = 0, copies; i < s->count; i += copies * d->period[i]) {
+        int best = 0;
+
+        copies = 1;
+        d->period[i] = 1;
+        for (int period = 1; i + 2 * period <= s->count; period++) {
+            const int n = count_copies(d, i, period);
+
+            if (period * (n - 1) > best && period * (n - 1) >= LEAST) {
+                best = period * (n - 1);
+                copies = n;
+                d->period[i] = period;
+            }
+        }
+        d->copies[i] = copies;
+        for (int k = 0; k < copies * d->period[i]; k++) {
+            d->row[i + k + 1] = d->rows + k % d->period[i];
+        }
+        d->rows += d->period[i];
+    }
+}
+
+static charl_status lay_out(const charl_summary *s, diagram *d)
+{
+    *d = (diagram){.s = s};
+    CHARL_TRY(charl__cli_alloc(s->count * CHARL_MODEL_MAX_INPUTS + 1, sizeof *d->from, &d->from));
+    CHARL_TRY(charl__cli_alloc(s->count + 1, sizeof *d->row, &d->row));
+    CHARL_TRY(charl__cli_alloc(s->count + 1, sizeof *d->copies, &d->copies));
+    CHARL_TRY(charl__cli_alloc(s->count + 1, sizeof *d->period, &d->period));
+    for (int i = 0; i < s->count; i++) {
+        for (int k = 0; k < s->layer[i].n_inputs; k++) {
+            d->from[i * CHARL_MODEL_MAX_INPUTS + k] = row_of(s, s->layer[i].inputs[k], i);
+        }
+    }
+    fold(d);
+    return CHARL_OK;
+}
+
+enum { STEP = 44, BOX = 30, WIDTH = 440, LEFT = 50, FURTHEST = 40 };
+
+/* The box of a layer, of the input for -1, and lines from what it reads: straight from the box above, an arc beside the boxes from another one,
+ * which is further out the longer it is. */
+static void draw_layer(const diagram *d, int i)
+{
+    const charl_summary *s = d->s;
+    const charl_layer_summary *l = i >= 0 ? &s->layer[i] : NULL;
+    const int row = d->row[i + 1], y = row * STEP + 5;
+    char shape[64], parameters[32] = "";
+
+    if (l && l->parameters > 0) {
+        snprintf(parameters, sizeof parameters, "%" PRId64, l->parameters);
+    }
+    printf("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>\n"
+           "<text x=\"%d\" y=\"%d\">%s</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s  %s</text>"
+           "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n",
+           LEFT, y, WIDTH, BOX, LEFT + 8, y + 19, l ? l->name : CHARL_MODEL_INPUT, LEFT + WIDTH - 90, y + 19,
+           l ? l->type : charl_dtype_name(s->dtype), charl__cli_extents(l ? &l->shape : &s->input, shape, sizeof shape),
+           LEFT + WIDTH - 8, y + 19, parameters);
+    for (int k = 0; l && k < l->n_inputs; k++) {
+        const int from = d->row[d->from[i * CHARL_MODEL_MAX_INPUTS + k]], reach = row - from;
+        const int out = LEFT + WIDTH + 14 + 6 * (reach > FURTHEST ? FURTHEST : reach);
+
+        if (reach == 1) {
+            printf("<path d=\"M%d %d V%d\"/>\n", LEFT + WIDTH / 2, y - STEP + BOX, y);
+        } else {
+            printf("<path d=\"M%d %d C%d %d %d %d %d %d\"/>\n", LEFT + WIDTH, from * STEP + 5 + BOX / 2, out,
+                   from * STEP + 5 + BOX / 2, out, y + BOX / 2, LEFT + WIDTH, y + BOX / 2);
+        }
+    }
+}
+
+/* Layers from top to bottom. A bracket is beside those that stand for several copies. */
+static charl_status print_svg(const charl_summary *s)
+{
+    diagram d;
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY_CLEANUP(lay_out(s, &d));
     printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
            "font-size=\"11\">\n"
            "<style>rect{fill:#f4f6f8;stroke:#456}path{fill:none;stroke:#456}</style>\n",
-           LEFT + WIDTH + 40 + 6 * longest, (s->count + 1) * STEP + 10);
-    for (int i = -1; i < s->count; i++) {
-        const charl_layer_summary *l = i >= 0 ? &s->layer[i] : NULL;
-        const int y = (i + 1) * STEP + 5;
+           LEFT + WIDTH + 40 + 6 * (d.rows > FURTHEST ? FURTHEST : d.rows), d.rows * STEP + 30);
+    draw_layer(&d, -1);
+    for (int i = 0; i < s->count; i += d.copies[i] * d.period[i]) {
+        const int top = d.row[i + 1] * STEP + 5, bottom = top + (d.period[i] - 1) * STEP + BOX;
 
-        printf("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>\n"
-               "<text x=\"%d\" y=\"%d\">%s</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s  %s</text>\n",
-               LEFT, y, WIDTH, BOX, LEFT + 8, y + 19, l ? l->name : CHARL_MODEL_INPUT, LEFT + WIDTH - 8, y + 19,
-               l ? l->type : charl_dtype_name(s->dtype),
-               charl__cli_extents(l ? &l->shape : &s->input, shape, sizeof shape));
-        for (int k = 0; l && k < l->n_inputs; k++) {
-            const int from = row_of(s, l->inputs[k], i), reach = i + 1 - from;
-            const int out = LEFT + WIDTH + 14 + 6 * (reach > longest ? longest : reach);
-
-            if (reach == 1) {
-                printf("<path d=\"M%d %d V%d\"/>\n", LEFT + WIDTH / 2, y - STEP + BOX, y);
-            } else {
-                printf("<path d=\"M%d %d C%d %d %d %d %d %d\"/>\n", LEFT + WIDTH, from * STEP + 5 + BOX / 2, out,
-                       from * STEP + 5 + BOX / 2, out, y + BOX / 2, LEFT + WIDTH, y + BOX / 2);
-            }
+        for (int k = 0; k < d.period[i]; k++) {
+            draw_layer(&d, i + k);
+        }
+        if (d.copies[i] > 1) {
+            printf("<path d=\"M%d %d H%d V%d H%d\"/><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%d ×</text>\n",
+                   LEFT - 6, top, LEFT - 12, bottom, LEFT - 6, LEFT - 16, (top + bottom) / 2 + 4, d.copies[i]);
         }
     }
-    printf("</svg>\n");
+    printf("<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%" PRId64 " parameters</text>\n</svg>\n", LEFT + WIDTH - 8,
+           d.rows * STEP + 19, s->parameters);
+cleanup:
+    free(d.from);
+    free(d.row);
+    free(d.copies);
+    free(d.period);
+    return st;
 }
 
 int charl__model_show_main(const char *path, int argc, char **argv)
@@ -131,7 +245,8 @@ int charl__model_show_main(const char *path, int argc, char **argv)
         {"outputs", 'n', "N", "With --input or --tokens: classes, values per target, or size of the vocabulary", 0,
          CHARL__CLI_INT(request, input.outputs, 1, INT64_MAX)},
         {"dot", 0, NULL, "Print the graph for Graphviz", 0, CHARL__CLI_FLAG(request, dot)},
-        {"svg", 0, NULL, "Print a picture", 0, CHARL__CLI_FLAG(request, svg)},
+        {"svg", 0, NULL, "Print a picture; layers that repeat are drawn once, with their number", 0,
+         CHARL__CLI_FLAG(request, svg)},
         {0}};
     static const charl__cli_syntax syntax = {
         options, "CONFIG [SECTION.KEY=VALUE...]",
@@ -159,7 +274,11 @@ int charl__model_show_main(const char *path, int argc, char **argv)
     st = charl__cli_load_config(&operands, 1, &config);
     st = st == CHARL_OK ? charl_summary_create(config, r.given ? &r.input : NULL, &s) : st;
     if (st == CHARL_OK) {
-        (r.dot ? print_dot : r.svg ? print_svg : charl__cli_print_summary)(s);
+        if (r.svg) {
+            st = print_svg(s);
+        } else {
+            (r.dot ? print_dot : charl__cli_print_summary)(s);
+        }
     }
     charl_summary_destroy(s);
     charl_config_destroy(config);
