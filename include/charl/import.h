@@ -73,7 +73,8 @@ charl_status charl_import(const char *format, const char *const *settings, const
  *  answer what the importer would ask, such as the target of a table and which of its columns are left out.
  *
  *  opt       may be NULL
- *  importer  receives NULL if `path` is a dataset of charl, which needs no import
+ *  importer  receives NULL if `path` is a dataset of charl, which needs no import; the importer of its kind also if
+ *            there is no suggestion
  *  out       "KEY=VALUE" lines for charl_import, "" for none; owned: charl_free
  *
  *  Blocks. Local. Cost: a table is read once, of images up to 16 are decoded.

@@ -133,8 +133,14 @@ expect 3 'is a configuration, not a dataset' init houses.ini -o no.ini
 printf 'day,price\n' >dates.csv
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "0%d/0%d/2024,%d.5\n", 1 + i % 8, 1 + i % 9, i }' >>dates.csv
 expect 3 'dates such as "01/01/2024" do not tell whether the day or the month comes first$' init dates.csv
-has err '^  That was: charl data import csv dates.csv --label price --regression --val-split 0.2 -o dates.h5$'
-has err '^  Import the data with other options, then: charl init dates.h5$'
+has err '^  To import the data with other options, change: charl data import csv dates.csv --label price --regression --val-split 0.2 -o dates.h5$'
+has err '^  Then: charl init dates.h5$'
+tail -n +2 houses.csv >rows.csv # no header
+expect 3 'this line may be a header or a row$' init rows.csv
+has err '^  To import the data with other options, change: charl data import csv rows.csv --val-split 0.2 -o rows.h5$'
+awk 'BEGIN { print "text,label"; for (i = 0; i < 90; i++) printf "what was said %d of %d,%s\n", i, i * 7, i % 2 ? "good" : "bad" }' >said.csv
+expect 3 'said.csv: no column but the target tells anything about new rows$' init said.csv
+hint '`charl data import text-classes`'
 if [ "$(id -u)" -ne 0 ]; then
     cp houses.csv closed.csv && chmod 0 closed.csv
     expect 3 'closed.csv: cannot be opened: Permission denied$' init closed.csv

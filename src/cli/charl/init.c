@@ -52,7 +52,8 @@ static void put_import(FILE *f, const init *o)
 {
     fprintf(f, "charl data import %s ", o->importer->row.name);
     charl__cli_put_word(f, o->data);
-    for (const char *at = o->settings; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n')) {
+    for (const char *at = o->settings ? o->settings : ""; *at;
+         at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n')) {
         const char *value = strchr(at, '=') + 1;
         char word[VALUE_BYTES];
 
@@ -90,18 +91,21 @@ static void stem(const char *path, char *out, size_t size)
     }
 }
 
-/* The files to write; neither may exist. */
-static charl_status name_files(init *o)
+/* The files to write. */
+static void name_files(init *o)
 {
     const char *slash = o->out ? strrchr(o->out, '/') : NULL;
     const bool is_hdf5 = o->importer && strcmp(o->importer->row.name, "hdf5") == 0;
 
-    CHARL_REQUIRE(strlen(o->data) < MOST_PATH && (!o->out || strlen(o->out) < MOST_PATH), CHARL_ERR_CONFIG,
-                  "a path of %d characters or more", MOST_PATH);
     stem(o->out ? o->out : o->data, o->name, sizeof o->name);
     snprintf(o->config, sizeof o->config, "%.*s%s", MOST_PATH, o->out ? o->out : o->name, o->out ? "" : ".ini");
     snprintf(o->dataset, sizeof o->dataset, "%.*s%s%s.h5", slash ? (int)(slash + 1 - o->out) : 0, o->out ? o->out : "",
              o->name, is_hdf5 ? "-charl" : "");
+}
+
+/* Neither of them may exist. */
+static charl_status check_files(const init *o)
+{
     CHARL_REQUIRE(access(o->config, F_OK) != 0, CHARL_ERR_CONFIG,
                   "%s exists; HINT train it: `charl train %s`; or write another one with -o FILE.ini", o->config,
                   o->config);
@@ -167,7 +171,7 @@ static charl_status choose_example(init *o, const charl_dataset_info *info)
         o->example = charl__example_table;
     }
     CHARL_REQUIRE(info->kind == CHARL_DATASET_TOKENS || info->classes != 1, CHARL_ERR_DATA,
-                  "%s: all samples are of one class, so there is nothing to learn", info->path);
+                  "%s: all samples are of one class, so there is nothing to learn", o->data);
     return CHARL_OK;
 }
 
@@ -207,7 +211,8 @@ static charl_status fit(init *o)
     rows = info.rows[CHARL_SPLIT_TRAIN];
     CHARL_REQUIRE_CLEANUP(rows >= least && info.rows[CHARL_SPLIT_VAL] > 0, CHARL_ERR_DATA,
                           "%s: %" PRId64 " training and %" PRId64 " validation samples are too few%s", o->data, rows,
-                          info.rows[CHARL_SPLIT_VAL], info.classes > 0 && least > 1 ? " for so many classes" : "");
+                          info.rows[CHARL_SPLIT_VAL],
+                          info.classes > 0 && least > 1 ? " for so many classes; HINT a class needs ten or more" : "");
     while (batch > 2 && 8 * batch > rows) {
         batch /= 2;
     }
@@ -348,9 +353,14 @@ static charl_status run(init *o)
 {
     charl_status st;
 
-    CHARL_TRY(charl_import_suggest(o->data, &o->suggest, &o->importer, &o->settings));
+    CHARL_REQUIRE(strlen(o->data) < MOST_PATH && (!o->out || strlen(o->out) < MOST_PATH), CHARL_ERR_CONFIG,
+                  "a path of %d characters or more", MOST_PATH);
+    st = charl_import_suggest(o->data, &o->suggest, &o->importer, &o->settings);
     o->val_split = o->importer && strcmp(o->importer->row.name, "text") == 0 ? 0.1 : 0.2;
-    CHARL_TRY(name_files(o));
+    o->refused = st == CHARL_ERR_DATA && o->importer;
+    name_files(o);
+    CHARL_TRY(st);
+    CHARL_TRY(check_files(o));
     if (o->importer) {
         st = import(o);
         o->refused = st == CHARL_ERR_DATA;
@@ -400,9 +410,9 @@ int charl__init_main(const char *path, int argc, char **argv)
     if (st != CHARL_OK) {
         code = charl__cli_fail(st);
         if (o.refused) {
-            fputs("  That was: ", stderr);
+            fputs("  To import the data with other options, change: ", stderr);
             put_import(stderr, &o);
-            fputs("\n  Import the data with other options, then: charl init ", stderr);
+            fputs("\n  Then: charl init ", stderr);
             charl__cli_put_word(stderr, o.dataset);
             fputc('\n', stderr);
         }

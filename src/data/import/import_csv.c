@@ -1226,6 +1226,7 @@ enum { MOST_MARKS = 4, MOST_INTEGER_CLASSES = 20 };
 typedef struct suggestion {
     charl__text drop, categorical, na;
     bool has_gaps;
+    int kept; /* columns that are inputs */
 } suggestion;
 
 /* Distinct fields that are not numbers. */
@@ -1312,6 +1313,7 @@ static charl_status suggest_column(const csv_import *c, int i, const charl_sugge
         return list_column(c, &s->drop, i);
     }
     s->has_gaps = s->has_gaps || l->missing > 0;
+    s->kept++;
     return CHARL_OK;
 }
 
@@ -1430,6 +1432,11 @@ static charl_status suggest_csv(const char *path, const charl_suggest_options *o
             CHARL_TRY_CLEANUP(suggest_column(&c, i, opt, &s));
         }
     }
+    CHARL_REQUIRE_CLEANUP(
+        s.kept > 0, CHARL_ERR_DATA,
+        "%s: no column but the target tells anything about new rows; HINT texts with a class each are "
+        "imported with `charl data import text-classes`, and docs/models/bert.md has a model for them",
+        path);
     CHARL_TRY_CLEANUP(write_suggestion(&c, target, regression, &s, &text));
     *out = charl__text_steal(&text);
 cleanup:

@@ -126,8 +126,8 @@ charl_status charl_import_suggest(const char *path, const charl_suggest_options 
                   kind->name, charl__kind_hint(kind, path, hint));
     CHARL_REQUIRE((t && t->shuffles && t->suggest) || !opt || (!opt->target && opt->choice == CHARL_TARGET_GUESSED),
                   CHARL_ERR_CONFIG, "%s is %s: only the target of a table can be chosen", path, kind->name);
-    CHARL_TRY(t && t->suggest ? t->suggest(path, opt ? opt : &plain, out) : charl__strdup("", out));
     *importer = t;
+    CHARL_TRY(t && t->suggest ? t->suggest(path, opt ? opt : &plain, out) : charl__strdup("", out));
     return CHARL_OK;
 }
 
