@@ -368,7 +368,8 @@ static const charl__cli_option options[] = {
     {"color", 0, "auto|never|always", "Colored output (default: auto; NO_COLOR is respected)", 3,
      CHARL__CLI_CHOICE(charl__train_args, color, -1)},
     {"quiet", 'q', NULL, "Print errors and warnings only", 3, CHARL__CLI_SET(charl__train_args, verbosity, -1)},
-    {"verbose", 'v', NULL, "Print every line of the log, and whole lines (without it a few a second, of 80 columns)", 3, CHARL__CLI_SET(charl__train_args, verbosity, 1)},
+    {"verbose", 'v', NULL, "Print every line of the log, and whole lines (without it a few a second, of 80 columns)", 3,
+     CHARL__CLI_SET(charl__train_args, verbosity, 1)},
     {"version", 'V', NULL, "Print versions and features", 4,
      CHARL__CLI_SET(charl__train_args, action, CHARL__TRAIN_VERSION)},
     {0}};
