@@ -177,6 +177,15 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
 charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
                                     const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 
+/** Take elements [first, first + count) of the samples of a split from other rows from now on: from row
+ *  charl_order_row(seed, rows, true, row). So columns of a table lose what they say of their row, and keep their
+ *  distribution. Targets and weights stay. count 0: samples are as they are again.
+ *
+ *  Blocks. Local. Thread-safe; reads that have begun end as they began.
+ *  Errors: ERR_INVALID  no such elements, or tokens; ERR_NOMEM. */
+charl_status charl_dataset_permute(charl_dataset *ds, charl_split split, int64_t first, int64_t count,
+                                   uint64_t seed) CHARL_MUST_CHECK;
+
 /** Whether HDF5 was built thread-safe, so that several threads may open and read different datasets and checkpoints at
  *  the same time. Local. */
 bool charl_dataset_is_thread_safe(void);

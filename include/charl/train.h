@@ -269,6 +269,32 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                                   const char *checkpoint, const char *split, charl_val_row *out,
                                   charl_eval_report **report) CHARL_MUST_CHECK;
 
+/** How much a model depends on a group of columns: the changes of loss and metrics when the group's values come from
+ *  other rows of the split (permutation importance: Breiman 2001, Fisher and others 2019). */
+typedef struct charl_importance {
+    const char *name;            /* of a column of the imported file, or of a named input */
+    int64_t columns;             /* of the data, which are permuted together */
+    double loss, loss_deviation; /* mean and deviation (n - 1) over the repeats; deviation NaN: one repeat */
+    int n_metrics;
+    charl_metric_value metrics[CHARL_MAX_METRICS]; /* mean changes */
+    double deviations[CHARL_MAX_METRICS];
+} charl_importance;
+
+/** Evaluate as charl_train_evaluate does, then `repeats` times with each group of columns permuted, and call `measured`
+ *  once for each group, in the order of the data. All columns that the import made of one column of a file, such as
+ *  those of its categories, are one group, and so is a named input. Permutations depend on the number of the repeat
+ *  and on the rows of the split only, so that the results do not depend on the number of ranks.
+ *
+ *  repeats   1 to 1000
+ *  measured  called on all ranks; a status other than CHARL_OK ends the evaluation with it
+ *
+ *  Blocks. Collective. Errors: as charl_train_evaluate; ERR_CONFIG  the samples are no rows of a table.
+ *  Cost: 1 + repeats * groups evaluations. */
+charl_status charl_train_importance(const charl_config *config, const charl_train_options *options,
+                                    const char *checkpoint, const char *split, int repeats,
+                                    charl_status (*measured)(void *ctx, const charl_importance *importance), void *ctx,
+                                    charl_val_row *out) CHARL_MUST_CHECK;
+
 /** Print a report, with step, loss and metrics of `row`, as a JSON object on one line. *out: owned by the caller
  *  (charl_free). Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl_eval_report_json(const charl_eval_report *report, const charl_val_row *row, const char *split,

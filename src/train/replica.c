@@ -110,7 +110,7 @@ static bool fits_device(const charl__replica *r, charl_split split)
     const charl_device_memory m = charl_device_get_memory(r->session->dev);
     const int64_t bytes = charl__device_loader_split_bytes(&r->session->data, split);
 
-    switch (r->config->data.cache) {
+    switch (r->rereads ? CHARL__CACHE_NONE : r->config->data.cache) {
     case CHARL__CACHE_DEVICE:
         return true;
     case CHARL__CACHE_AUTO:

@@ -35,8 +35,9 @@ typedef struct charl__replica {
     const charl_train_options *options; /* borrowed */
     charl_comm *comm;                   /* borrowed */
     charl_split eval_split;
-    bool reports;                                                              /* an evaluation makes a report */
-    const charl__replay_request *replaying;                                    /* borrowed; NULL: no replay */
+    bool rereads;                           /* evaluations read the data again each time, since they differ */
+    bool reports;                           /* an evaluation makes a report */
+    const charl__replay_request *replaying; /* borrowed; NULL: no replay */
     charl_status (*rows_of)(void *ctx, int graph, const charl_slices *slices); /* with ctx: for dist.audit; else NULL */
     void *ctx;
     int64_t step; /* optimizer steps completed; determines the position in the training data */
@@ -83,6 +84,12 @@ charl_status charl__replica_run_passes(charl__replica *r) CHARL_MUST_CHECK;
  *  epoch, best and times are not set. report: NULL, or where to put one if the replica reports. Collective. */
 charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out,
                                      charl_eval_report **report) CHARL_MUST_CHECK;
+
+/** charl_train_importance after an evaluation, whose results are `whole`. The replica has `rereads`. Collective. Errors: as charl__replica_evaluate;
+ *  ERR_CONFIG  samples are no rows of a table */
+charl_status charl__replica_importance(charl__replica *r, const charl_val_row *whole, int repeats,
+                                       charl_status (*measured)(void *ctx, const charl_importance *importance),
+                                       void *ctx) CHARL_MUST_CHECK;
 
 /** Bytes of activations of the first graph, were it compiled for parameters that it gathers, or for whole ones. Local. */
 charl_status charl__replica_measure(charl__replica *r, bool gathers, int64_t *bytes) CHARL_MUST_CHECK;

@@ -83,8 +83,15 @@ static charl_status report(const charl__replica *r, charl_status (*event)(void *
     return event ? event(r->options->events.ctx, &info) : CHARL_OK;
 }
 
-static charl_status evaluate(charl__replica *r, const char *checkpoint, charl_val_row *out,
-                             charl_eval_report **report_out)
+/* What is done with a replica that is ready to evaluate. */
+typedef struct evaluation {
+    charl_eval_report **report; /* NULL: none */
+    int repeats;                /* of charl__replica_importance; 0: one evaluation */
+    charl_status (*measured)(void *ctx, const charl_importance *importance);
+    void *ctx;
+} evaluation;
+
+static charl_status evaluate(charl__replica *r, const char *checkpoint, const evaluation *what, charl_val_row *out)
 {
     const double begin = charl__clock_s();
     const charl_train_events *e = &r->options->events;
@@ -97,9 +104,43 @@ static charl_status evaluate(charl__replica *r, const char *checkpoint, charl_va
     CHARL_TRY(report(r, e->started));
     st = charl__session_load_weights(r->session, checkpoint, r->options->ema);
     CHARL_TRY(charl__rank_check_state(r, NULL, checkpoint, st));
-    CHARL_TRY(charl__replica_evaluate(r, 0, out, report_out));
+    CHARL_TRY(charl__replica_evaluate(r, 0, out, what->report));
+    if (what->repeats > 0) {
+        CHARL_TRY(charl__replica_importance(r, out, what->repeats, what->measured, what->ctx));
+    }
     out->elapsed_s = charl__clock_s() - begin;
     return CHARL_OK;
+}
+
+static charl_status evaluate_checkpoint(const charl_config *config, const charl_train_options *options,
+                                        const char *checkpoint, const char *split, const evaluation *what,
+                                        charl_val_row *out)
+{
+    const charl_train_events *e = &options->events;
+    const int which = split_of(split);
+    charl__session s = {.config = config,
+                        .infers = true,
+                        .origin = checkpoint,
+                        .warned = charl_comm_rank(options->comm) == 0 ? e->warned : NULL,
+                        .warned_ctx = e->ctx};
+    charl__replica r = {.session = &s,
+                        .config = config,
+                        .options = options,
+                        .comm = options->comm,
+                        .reports = what->report != NULL,
+                        .rereads = what->repeats > 0};
+    charl_status st;
+
+    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", split);
+    r.eval_split = (charl_split)which;
+    st = evaluate(&r, checkpoint, what, out);
+    if (st == CHARL_ERR_CONFIG) {
+        charl__config_locate(config);
+    }
+    st = charl__replica_leave(&r, st);
+    charl__replica_fini(&r);
+    charl__session_fini(&s);
+    return st;
 }
 
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
@@ -109,28 +150,22 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
     CHARL_GIVEN(config, options, checkpoint, split, out);
     CHARL__OPTIONS(charl_train_options, options);
     CHARL_GIVEN(options->comm);
-    const charl_train_events *e = &options->events;
-    const int which = split_of(split);
-    charl__session s = {.config = config,
-                        .infers = true,
-                        .origin = checkpoint,
-                        .warned = charl_comm_rank(options->comm) == 0 ? e->warned : NULL,
-                        .warned_ctx = e->ctx};
-    charl__replica r = {
-        .session = &s, .config = config, .options = options, .comm = options->comm, .reports = report_out != NULL};
-    charl_status st;
 
     if (report_out) {
         *report_out = NULL;
     }
-    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", split);
-    r.eval_split = (charl_split)which;
-    st = evaluate(&r, checkpoint, out, report_out);
-    if (st == CHARL_ERR_CONFIG) {
-        charl__config_locate(config);
-    }
-    st = charl__replica_leave(&r, st);
-    charl__replica_fini(&r);
-    charl__session_fini(&s);
-    return st;
+    return evaluate_checkpoint(config, options, checkpoint, split, &(evaluation){.report = report_out}, out);
+}
+
+charl_status charl_train_importance(const charl_config *config, const charl_train_options *options,
+                                    const char *checkpoint, const char *split, int repeats,
+                                    charl_status (*measured)(void *ctx, const charl_importance *importance), void *ctx,
+                                    charl_val_row *out)
+{
+    CHARL_GIVEN(config, options, checkpoint, split, out);
+    CHARL__OPTIONS(charl_train_options, options);
+    CHARL_GIVEN(measured, options->comm);
+    CHARL_REQUIRE(repeats >= 1 && repeats <= 1000, CHARL_ERR_INVALID, "%d repeats; there are 1 to 1000", repeats);
+    return evaluate_checkpoint(config, options, checkpoint, split,
+                               &(evaluation){.repeats = repeats, .measured = measured, .ctx = ctx}, out);
 }

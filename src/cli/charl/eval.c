@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <charl/error.h>
@@ -24,6 +25,10 @@ typedef struct evaluation {
     const char *checkpoint;
     const char *predictions;         /* file; NULL: none */
     const char *choices, *tokenizer; /* files */
+    int64_t repeats;                 /* of the importance; 0: not measured */
+    charl_importance *groups;        /* [n_groups] */
+    char (*names)[256];              /* [n_groups] */
+    int n_groups;
 } evaluation;
 
 /* Only the weights are loaded, so the step is read from the file. */
@@ -200,9 +205,74 @@ static charl_status print(const evaluation *e, charl_val_row *row, const charl_e
     return CHARL_OK;
 }
 
+static charl_status keep_group(void *ctx, const charl_importance *importance)
+{
+    evaluation *e = ctx;
+    charl_importance *groups = realloc(e->groups, (size_t)(e->n_groups + 1) * sizeof *groups);
+    char(*names)[256] = realloc(e->names, (size_t)(e->n_groups + 1) * sizeof *names);
+
+    e->groups = groups ? groups : e->groups;
+    e->names = names ? names : e->names;
+    CHARL_REQUIRE(groups && names, CHARL_ERR_NOMEM, "out of memory");
+    groups[e->n_groups] = *importance;
+    snprintf(names[e->n_groups], sizeof *names, "%s", importance->name);
+    for (int i = 0; i <= e->n_groups; i++) {
+        groups[i].name = names[i];
+    }
+    e->n_groups++;
+    return CHARL_OK;
+}
+
+/* The group whose loss grows the most first. */
+static int by_loss(const void *a, const void *b)
+{
+    const charl_importance *x = a, *y = b;
+
+    return (x->loss < y->loss) - (x->loss > y->loss);
+}
+
+static void print_change(double mean, double deviation)
+{
+    printf("  %+11.5g", mean);
+    if (isnan(deviation)) {
+        printf("  %9s", "-");
+    } else {
+        printf("  %9.2g", deviation);
+    }
+}
+
+static void print_importance(evaluation *e)
+{
+    int width = 6;
+
+    qsort(e->groups, (size_t)e->n_groups, sizeof *e->groups, by_loss);
+    for (int i = 0; i < e->n_groups; i++) {
+        const int used = width_of(e->groups[i].name, strlen(e->groups[i].name));
+
+        width = used > width ? used : width;
+    }
+    printf("\nchanges with a column permuted, mean and deviation of %" PRId64 "\n%-*s  %11s  %9s", e->repeats, width,
+           "column", "loss", "deviation");
+    for (int i = 0; e->n_groups > 0 && i < e->groups[0].n_metrics; i++) {
+        printf("  %11s  %9s", e->groups[0].metrics[i].name, "deviation");
+    }
+    printf("\n");
+    for (int i = 0; i < e->n_groups; i++) {
+        const charl_importance *g = &e->groups[i];
+
+        charl__cli_write(stdout, g->name, strlen(g->name));
+        printf("%*s", width - width_of(g->name, strlen(g->name)), "");
+        print_change(g->loss, g->loss_deviation);
+        for (int k = 0; k < g->n_metrics; k++) {
+            print_change(g->metrics[k].value, g->deviations[k]);
+        }
+        printf("\n");
+    }
+}
+
 static int evaluate(void *ctx, charl_comm *comm)
 {
-    const evaluation *e = ctx;
+    evaluation *e = ctx;
     const charl_train_options options = {sizeof options, .comm = comm, .ema = e->ema,
                                          .events = {.ctx = comm,
                                                     .compiling = charl__cli_compiling_show,
@@ -212,16 +282,25 @@ static int evaluate(void *ctx, charl_comm *comm)
     charl_val_row row;
     charl_eval_report *report = NULL;
     charl_status st =
-        charl_train_evaluate(e->config, &options, e->checkpoint, e->split, &row, e->report ? &report : NULL);
+        e->repeats > 0
+            ? charl_train_importance(e->config, &options, e->checkpoint, e->split, (int)e->repeats, keep_group, e, &row)
+            : charl_train_evaluate(e->config, &options, e->checkpoint, e->split, &row, e->report ? &report : NULL);
 
     if (st == CHARL_OK && charl_comm_rank(comm) == 0) {
         st = print(e, &row, report);
+        if (st == CHARL_OK && e->repeats > 0) {
+            print_importance(e);
+        }
         fflush(stdout);
         if (st == CHARL_OK && e->predictions) {
             st = charl__predict_split(e->config, e->checkpoint, e->split, e->ema, e->predictions);
         }
     }
     charl_eval_report_destroy(report);
+    free(e->groups);
+    free(e->names);
+    e->groups = NULL;
+    e->names = NULL;
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
@@ -278,6 +357,11 @@ int charl__eval_main(const char *path, int argc, char **argv)
          "Also write the probabilities of all classes or labels, or the numbers, of every sample of the split, as "
          "charl predict does: FILE.csv, FILE.jsonl or FILE.h5, which is replaced if it exists",
          0, CHARL__CLI_TEXT(evaluation, predictions)},
+        {"importance", 0, "N",
+         "Also measure how much the model depends on each column of a table: the changes of loss and metrics when its "
+         "values come from other rows, mean and deviation of N permutations. The columns of one category or date are "
+         "permuted together",
+         0, CHARL__CLI_INT(evaluation, repeats, 1, 1000)},
         CHARL__CLI_EMA_OPTION(0, evaluation, ema),
         {"choices", 0, "FILE",
          "Instead of a dataset, answer the multiple-choice questions of FILE: lines of JSON in the form of HellaSwag "
@@ -304,6 +388,9 @@ int charl__eval_main(const char *path, int argc, char **argv)
     }
     if (e.tokenizer && !e.choices) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--tokenizer goes with --choices");
+    }
+    if (e.repeats > 0 && (e.report || e.choices)) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--importance does not go with --report or --choices");
     }
     if (e.predictions && e.choices) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--predictions writes samples of a dataset, not --choices");

@@ -703,6 +703,12 @@ void charl_dataset_close(charl_dataset *ds)
         return;
     }
     charl_free(ds->folded);
+    while (ds->permuted) {
+        const charl__permuted *const last = ds->permuted;
+
+        ds->permuted = last->before;
+        charl_free((void *)(uintptr_t)last);
+    }
     if (ds->part) {
         charl__mix_fini(ds);
     } else {

@@ -32,6 +32,14 @@ enum {
     CHARL__ARRAYS = CHARL__FIELD_ARRAYS + 2 * CHARL__MAX_FIELDS
 };
 
+/** Elements of samples that are taken from other rows of their split. */
+typedef struct charl__permuted {
+    charl_split split;
+    int64_t first, count; /* 0: none */
+    uint64_t seed;
+    const struct charl__permuted *before; /* owned */
+} charl__permuted;
+
 /** A mix (dataset_mix.c) consists of sets and their common properties; it has no file and no arrays. */
 struct charl_dataset {
     charl_dataset **part; /* [n_parts]; NULL: not a mix */
@@ -60,10 +68,12 @@ struct charl_dataset {
     int64_t *folded;                    /* places of the views of a fold, all training rows first; NULL: none */
     char content_id[65];
     /* Conversion of rows to the model's form (charl__dataset_map); NULL: none. */
-    int64_t *class_map;       /* [stored_classes] the model's number of a label */
-    int64_t *column_map;      /* [columns] index of the model's column in a stored row */
-    int64_t *target_map;      /* [targets] the same for targets */
-    float *class_weights;     /* [classes] as delivered, of training targets; NULL: all 1 */
+    int64_t *class_map;   /* [stored_classes] the model's number of a label */
+    int64_t *column_map;  /* [columns] index of the model's column in a stored row */
+    int64_t *target_map;  /* [targets] the same for targets */
+    float *class_weights; /* [classes] as delivered, of training targets; NULL: all 1 */
+    _Atomic(const charl__permuted *)
+        permuted; /* NULL: samples are as they are. Earlier ones stay until the end: a thread may use them */
     const int64_t *forgotten; /* [n_forgotten] ascending training rows of weight 0, borrowed; NULL: none */
     int64_t n_forgotten;
 };

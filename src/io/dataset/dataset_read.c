@@ -262,9 +262,8 @@ static charl_status read_windows(charl_dataset *ds, charl_split split, const int
     return CHARL_OK;
 }
 
-charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
+static charl_status read_rows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
-    CHARL_GIVEN(ds, rows || n == 0);
     const charl__view *v = NULL;
     unsigned char *px = x;
     unsigned char *py = y;
@@ -326,6 +325,55 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
         }
         i += k;
     }
+    return CHARL_OK;
+}
+
+/* The elements of n samples x that come from other rows. */
+static charl_status permute_elements(charl_dataset *ds, const charl__permuted *s, const int64_t *rows, int64_t n,
+                                     unsigned char *x)
+{
+    const charl__view *v = &ds->views[s->split];
+    const size_t element = charl_dtype_size(v->x->dtype), row = v->x->item_bytes;
+    CHARL_SCOPED_FREE int64_t *others = NULL;
+    CHARL_SCOPED_FREE unsigned char *from = NULL;
+
+    CHARL_TRY(charl__alloc_array(n, sizeof *others, &others));
+    CHARL_TRY(charl__alloc_array(n, row, &from));
+    for (int64_t i = 0; i < n; i++) {
+        others[i] = charl_order_row(s->seed, v->rows, true, rows[i]);
+    }
+    CHARL_TRY(read_rows(ds, s->split, others, n, from, NULL));
+    for (int64_t i = 0; i < n; i++) {
+        const size_t at = (size_t)i * row + (size_t)s->first * element;
+
+        memcpy(x + at, from + at, (size_t)s->count * element);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
+{
+    CHARL_GIVEN(ds, rows || n == 0);
+    const charl__permuted *s = ds->permuted;
+
+    CHARL_TRY(read_rows(ds, split, rows, n, x, y));
+    return s && x && s->count > 0 && s->split == split ? permute_elements(ds, s, rows, n, x) : CHARL_OK;
+}
+
+charl_status charl_dataset_permute(charl_dataset *ds, charl_split split, int64_t first, int64_t count, uint64_t seed)
+{
+    CHARL_GIVEN(ds);
+    charl__permuted *new = NULL;
+
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind != CHARL_DATASET_TOKENS && ds->views[split].x,
+                  CHARL_ERR_INVALID, "%s: no such split, or one of tokens", ds->file.path);
+    CHARL_REQUIRE(first >= 0 && count >= 0 && count <= charl_shape_count(&ds->views[split].x->item) - first,
+                  CHARL_ERR_INVALID, "%s: elements %lld to %lld are not among the %lld of a sample", ds->file.path,
+                  (long long)first, (long long)(first + count),
+                  (long long)charl_shape_count(&ds->views[split].x->item));
+    CHARL_TRY(charl__alloc(sizeof *new, &new));
+    *new = (charl__permuted){split, first, count, seed, ds->permuted};
+    ds->permuted = new;
     return CHARL_OK;
 }
 
