@@ -50,7 +50,7 @@ static const naming efficientnet_namings[] = {
      "_depthwise_conv", "_bn1", "_se_reduce", "_se_expand", "_project_conv", "_bn2", "_conv_head", "_bn1", "", "_fc"}},
     {.block = "features.%.^", .eps = 1e-5, .momentum = 0.1, TORCHVISION("features.%.0", "features.%.1"), "classifier.1"}},
     {TIMM, .eps = 1e-5, .momentum = 0.1},
-    {TIMM, .eps = 1e-3, .momentum = 0.01, .same = true},
+    {TIMM, .eps = 1e-3, .momentum = 0.1, .same = true},
 };
 static const naming v2_namings[] = {
     {.block = "features.#", .first = 1, .eps = 1e-5, .momentum = 0.1, .name = {"features.0.0", "features.0.1", "conv.@.0", "conv.@.1",
