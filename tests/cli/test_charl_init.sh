@@ -59,6 +59,26 @@ expect 2 'no column "prize"' init houses.csv -t prize -o no.ini
 awk 'BEGIN { printf "\357\273\277Class,a,b\r\n"; for (i = 0; i < 100; i++) printf "%s,%d.5,%d\r\n", i % 2 ? "x" : "y", i % 2 * 10 + i % 3, i % 7 }' >crlf.csv
 expect 0 'the target is column "Class", 2 classes$' init crlf.csv
 
+# Names with a meaning for options, configurations and shells: as a column, a word among numbers, a file
+awk 'BEGIN { print "n,m,\"a,b\",yes"; for (i = 1; i < 61; i++) printf "%s,%d.5,%s,%s\n", i % 20 ? i * 7 % 11 ".25" : "no", i % 7, i % 9 ? i % 2 : "", i % 2 ? "x" : "y" }' >names.csv
+expect 0 'the target is column "yes", 2 classes$' init names.csv -t yes
+has names.ini '^# The data: charl data import csv names.csv --label yes --na no --missing flag --val-split 0.2 -o names.h5$'
+expect 0 'the target is column "a,b", 2 classes$' init names.csv -t a,b -o comma.ini
+has comma.ini ' --label a,b --na no --missing flag,2:drop '
+cp names.h5 'a #b;c.h5' && cp names.h5 '"q"\$${x}.h5'
+for name in 'a #b;c' '"q"\$${x}'; do
+    expect 0 'mlp' init "$name.h5" -o quoted.ini
+    trains quoted.ini
+    rm quoted.ini
+done
+cp names.csv ./-q.csv
+expect 0 '^  next       charl train q.ini$' init ./-q.csv -t yes
+expect 2 '-o twice.h5: the dataset would have that name$' init names.csv -o twice.h5
+[ ! -e twice.h5 ] || fail "twice.h5 was written"
+awk 'BEGIN { for (i = 0; i < 700; i++) printf "the_same_everywhere_%d,", i; print "n,y"; for (k = 0; k < 60; k++) { for (i = 0; i < 700; i++) printf "1,"; print k * 7 % 11 ".5," k % 2 } }' >wide.csv
+expect 0 '^wide.ini: mlp' init wide.csv
+has wide.ini '^# The data: imported by `charl init wide.csv`, with more options than a line has room for$'
+
 # A text, by characters
 awk 'BEGIN { for (i = 0; i < 400; i++) print "line", i, "of a text that repeats itself" }' >story.txt
 expect 0 '^story.ini: gpt, 1000 steps$' init story.txt

@@ -20,6 +20,7 @@ enum {
     VALUE_BYTES = 8192,
     NAME_BYTES = 256,
     WORD_BYTES = 64,
+    LONG_COMMAND = 4096,
     PATH_BYTES = 4096,
     MOST_PATH = 3072,
     IMAGE_LEAST = 8
@@ -47,31 +48,50 @@ typedef struct init {
     int64_t steps, epochs; /* steps of an epoch, or of the training if epochs is 0 */
 } init;
 
+/* Whether the setting at `at` is an option without a value. */
+static bool is_flag(const charl_importer *t, const char *at)
+{
+    const size_t length = strcspn(at, "=");
+
+    for (int i = 0; i < t->row.n_keys; i++) {
+        const charl_key *key = &t->row.keys[i];
+
+        if (strncmp(key->name, at, length) == 0 && key->name[length] == '\0') {
+            return key->kind == CHARL_KEY_BOOL;
+        }
+    }
+    return false;
+}
+
 /* The command that imports the data. */
-static void put_import(FILE *f, const init *o)
+static charl_status put_import(FILE *f, const init *o)
 {
     fprintf(f, "charl data import %s ", o->importer->row.name);
     charl__cli_put_word(f, o->data);
     for (const char *at = o->settings ? o->settings : ""; *at;
          at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n')) {
         const char *value = strchr(at, '=') + 1;
-        char word[VALUE_BYTES];
 
         fputs(" --", f);
         for (const char *c = at; *c != '='; c++) {
             fputc(*c == '_' ? '-' : *c, f);
         }
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(value, "\n"), value);
-        if (strcmp(word, "yes") != 0) {
+        if (!is_flag(o->importer, at)) {
+            char *word = strndup(value, strcspn(value, "\n"));
+
+            CHARL_REQUIRE(word, CHARL_ERR_NOMEM, "out of memory");
             fputc(' ', f);
             charl__cli_put_word(f, word);
+            free(word);
         }
     }
     fprintf(f, " --val-split %g -o ", o->val_split);
     charl__cli_put_word(f, o->dataset);
+    return CHARL_OK;
 }
 
-/* The last part of a path without its extension, "data" for a folder without a name; characters with a meaning in a configuration become hyphens. */
+/* The last part of a path without its extension, "data" for a folder without a name; characters with a meaning in a configuration become
+ * hyphens, of which none comes first: the name is not an option. */
 static void stem(const char *path, char *out, size_t size)
 {
     size_t length = strlen(path), begin;
@@ -86,6 +106,7 @@ static void stem(const char *path, char *out, size_t size)
     for (char *c = out; *c; c++) {
         *c = strchr(" \t\r\n#;$%{}[]=,'\"\\", *c) ? '-' : *c;
     }
+    memmove(out, out + strspn(out, "-"), strlen(out) - strspn(out, "-") + 1);
     if (!out[0]) {
         snprintf(out, size, "data");
     }
@@ -106,6 +127,9 @@ static void name_files(init *o)
 /* Neither of them may exist. */
 static charl_status check_files(const init *o)
 {
+    CHARL_REQUIRE(!o->importer || strcmp(o->config, o->dataset) != 0, CHARL_ERR_CONFIG,
+                  "-o %s: the dataset would have that name; HINT -o names the configuration: -o %s.ini", o->out,
+                  o->name);
     CHARL_REQUIRE(access(o->config, F_OK) != 0, CHARL_ERR_CONFIG,
                   "%s exists; HINT train it: `charl train %s`; or write another one with -o FILE.ini", o->config,
                   o->config);
@@ -228,18 +252,43 @@ cleanup:
     return st;
 }
 
+/* As a configuration has it: in quotes, and '$' doubled where it would expand. */
+static void quote(const char *value, char *out, size_t size)
+{
+    size_t n = 0;
+
+    if (!strpbrk(value, " \t#;\"\\$")) {
+        snprintf(out, size, "%s", value);
+        return;
+    }
+    out[n++] = '"';
+    for (const char *c = value; *c && n + 4 < size; c++) {
+        if (*c == '"' || *c == '\\') {
+            out[n++] = '\\';
+        }
+        if (*c == '$' && (c[1] == '{' || c[1] == '$')) {
+            out[n++] = '$';
+        }
+        out[n++] = *c;
+    }
+    out[n++] = '"';
+    out[n] = '\0';
+}
+
 /* A path as the configuration has it: relative to the configuration's folder, which has the dataset unless the user named one. */
 static charl_status name_values(init *o)
 {
     const char *base = strrchr(o->dataset, '/');
-    char here[PATH_BYTES];
+    char here[PATH_BYTES], path[2 * PATH_BYTES], value[2 * sizeof path + 4];
 
     if (!o->importer && strrchr(o->config, '/') && o->data[0] != '/') {
         CHARL_REQUIRE(getcwd(here, sizeof here), CHARL_ERR_IO, "the current directory: %s", strerror(errno));
-        add_edit(o, "data", "path", "%s/%s", here, o->data);
+        snprintf(path, sizeof path, "%s/%s", here, o->data);
     } else {
-        add_edit(o, "data", "path", "%s", !o->importer ? o->data : base ? base + 1 : o->dataset);
+        snprintf(path, sizeof path, "%s", !o->importer ? o->data : base ? base + 1 : o->dataset);
     }
+    quote(path, value, sizeof value);
+    add_edit(o, "data", "path", "%s", value);
     add_edit(o, "run", "name", "%s", o->name);
     add_edit(o, "run", "output_dir", "runs/${name}");
     return CHARL_OK;
@@ -296,6 +345,31 @@ static void put_example(FILE *f, init *o)
     put_missing(f, o, section, section_length);
 }
 
+/* A comment with the command of the import, unless it is too long for a line. */
+static charl_status put_origin(FILE *f, const init *o)
+{
+    size_t size = 0;
+    char *command = NULL;
+    FILE *c = open_memstream(&command, &size);
+    charl_status st;
+
+    CHARL_REQUIRE(c, CHARL_ERR_NOMEM, "out of memory");
+    st = put_import(c, o);
+    if (fclose(c) != 0 || !command) {
+        free(command);
+        CHARL_FAIL(CHARL_ERR_NOMEM, "out of memory");
+    }
+    if (size > LONG_COMMAND) {
+        fprintf(f, "# The data: imported by `charl init ");
+        charl__cli_put_word(f, o->data);
+        fprintf(f, "`, with more options than a line has room for\n");
+    } else {
+        fprintf(f, "# The data: %s\n", command);
+    }
+    free(command);
+    return st;
+}
+
 /* The text of the configuration; free() it. */
 static charl_status compose(init *o, char **text)
 {
@@ -307,9 +381,12 @@ static charl_status compose(init *o, char **text)
     charl__cli_put_word(f, o->config);
     fputs("\n#\n", f);
     if (o->importer) {
-        fputs("# The data: ", f);
-        put_import(f, o);
-        fputc('\n', f);
+        const charl_status st = put_origin(f, o);
+
+        if (st != CHARL_OK) {
+            (void)fclose(f);
+            return st;
+        }
     }
     fputs("# All keys: charl-train --help-config. Values of this file, defaults too: charl-train --print-config ", f);
     charl__cli_put_word(f, o->config);
@@ -411,7 +488,7 @@ int charl__init_main(const char *path, int argc, char **argv)
         code = charl__cli_fail(st);
         if (o.refused) {
             fputs("  To import the data with other options, change: ", stderr);
-            put_import(stderr, &o);
+            (void)put_import(stderr, &o);
             fputs("\n  Then: charl init ", stderr);
             charl__cli_put_word(stderr, o.dataset);
             fputc('\n', stderr);

@@ -1393,8 +1393,9 @@ static charl_status write_suggestion(const csv_import *c, int target, bool regre
         CHARL_TRY(
             charl__text_printf(out, "\nmissing=%s%s", s->has_gaps ? "flag" : "", s->has_gaps && drops ? "," : ""));
     }
-    if (drops) {
-        CHARL_TRY(charl__text_printf(out, "%s:drop", plain_name(c, target)));
+    if (drops) { /* a comma would separate two entries */
+        CHARL_TRY(strchr(plain_name(c, target), ',') ? charl__text_printf(out, "%d:drop", target)
+                                                     : charl__text_printf(out, "%s:drop", plain_name(c, target)));
     }
     return CHARL_OK;
 }
