@@ -46,18 +46,21 @@ typedef struct plan {
     int64_t memory[MODES];
     charl_train_info whole, rank; /* a step of all ranks, of one; their pointers are not used */
     double compute_s, element;    /* element: bytes of a gradient */
+    int here;                     /* the device that is timed */
     bool is_measured;             /* compute_s, here */
 } plan;
 
 /* The events of a dry run have one ctx. */
 typedef struct dry {
     charl_train_info info;
+    int device; /* its index: info's pointers end with the run */
     int64_t memory[MODES];
 } dry;
 
 static charl_status on_started(void *ctx, const charl_train_info *info)
 {
     ((dry *)ctx)->info = *info;
+    ((dry *)ctx)->device = info->device->index;
     return CHARL_OK;
 }
 
@@ -141,7 +144,7 @@ static charl_status find_compute(plan *p, charl_comm *comm)
     const request *r = p->request;
     const bool is_half = strcmp(charl__cli_text(p->config, "train.precision"), "f32") != 0;
     const double rate = r->tflops > 0 ? r->tflops * 1e12 : is_half ? p->device.half_rate : p->device.single_rate;
-    const charl__cli_steps whole = {.batch = p->whole.batch_size, .slices = p->whole.slices, .device = p->whole.rank};
+    const charl__cli_steps whole = {.batch = p->whole.batch_size, .slices = p->whole.slices, .device = p->here};
     charl__cli_steps found;
 
     if (rate > 0) {
@@ -338,7 +341,7 @@ static charl_status make_plan(plan *p, charl_comm *comm)
     CHARL_TRY(choose_device(p));
     CHARL_TRY(run_dry(p, comm, 0, &found));
     p->whole = found.info;
-    p->whole.rank = found.info.device->index;
+    p->here = found.device;
     CHARL_REQUIRE(
         p->whole.slices >= p->ranks, CHARL_ERR_CONFIG,
         "%d devices need as many slices, and train.slices is %d; HINT train.slices=%d, and a train.batch_size "
