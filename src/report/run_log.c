@@ -523,12 +523,15 @@ void charl__run_log_end(const charl__run_log *log, double *step, double *time)
     }
 }
 
-/* A counter that begins at 0 at every start, over all of them; NaN without rows. */
+/* A counter that begins at 0 at every start, over all of them; NaN without rows, and if the last row lacks it: it was lost. */
 static double count_all(const charl__run_rows *rows, const charl__run_series *s)
 {
     double before = 0, now = (double)NAN;
 
-    for (int64_t i = 0; s && i < rows->n; i++) {
+    if (!s || rows->n == 0 || isnan(s->value[rows->n - 1])) {
+        return (double)NAN;
+    }
+    for (int64_t i = 0; i < rows->n; i++) {
         if (!isnan(s->value[i])) {
             before += s->value[i] < now ? now : 0;
             now = s->value[i];

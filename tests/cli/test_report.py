@@ -157,6 +157,12 @@ def check_energy():
     assert not estimated["energy_measured"] and abs(estimated["energy_kwh"] - 4 * 500 * seconds / 3.6e6) < 1e-9, "4 ranks"
     assert abs(estimated["cost"] - 4 * 90 * seconds / 3600) < 1e-9 and measured["cost"] == estimated["cost"]
     assert neither["energy_kwh"] is None and neither["cost"] is None
+    path = pathlib.Path("measured/metrics.jsonl")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    max((r for r in lines if r["event"] == "train"), key=lambda r: r["step"]).pop("energy_j")
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines), encoding="utf-8")
+    charl(0, "report", "measured", "-o", "energy.html")
+    assert not data_of("energy.html")["runs"][0]["energy_measured"], "a counter that was lost"
 
 
 def check_errors():
