@@ -28,6 +28,9 @@ says 1 "^error +device "
 says 1 ", [1-9][0-9]* errors?$"
 expect 1 "no such directory" doctor OCL_ICD_VENDORS="$T/nowhere"
 says 1 "^error +icd +.*/nowhere: No such file"
+expect 1 "a line end in a message" doctor OCL_ICD_VENDORS="$T/no
+where"
+says 1 "^error +icd +.*/no where: No such file"
 echo libno-such-driver.so.1 >bad/other.icd
 cp /etc/OpenCL/vendors/*.icd bad/ 2>/dev/null
 expect 0 "one driver is missing" doctor OCL_ICD_VENDORS="$T/bad"

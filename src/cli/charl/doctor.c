@@ -31,11 +31,11 @@ typedef struct doctor {
     int n_devices;
 } doctor;
 
-/* Words of `text` from column INDENT on; `used`: the current column. */
+/* Words of `text` from column INDENT on, whose line ends are blanks; `used`: the current column. */
 static void print_wrapped(const doctor *d, const char *text, int used)
 {
     while (*text) {
-        const int length = (int)strcspn(text, " ");
+        const int length = (int)strcspn(text, " \n");
 
         if (used + length >= d->columns && used > INDENT) {
             printf("\n%*s", INDENT, "");
@@ -44,7 +44,7 @@ static void print_wrapped(const doctor *d, const char *text, int used)
         charl__cli_write(stdout, text, (size_t)length);
         used += length;
         text += length;
-        if (*text == ' ') {
+        if (*text) {
             putchar(' ');
             used++;
             text++;
