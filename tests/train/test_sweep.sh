@@ -152,6 +152,12 @@ says 1 'files/wrong.ini: \[sweep\] config is missing'
 printf '[sweep]\nconfig = ../mlp.ini\nalone = perhaps\n' >files/wrong.ini
 sweep 2 "a flag that is neither" files/wrong.ini
 says 1 'files/wrong.ini:3: \[sweep\] alone: "perhaps" is neither yes nor no$'
+printf '[sweep]\nconfig = ../mlp.ini\n[train]\nepochs = 1,2\nepochs = 3\n' >files/wrong.ini
+sweep 2 "a key twice" files/wrong.ini
+says 1 'files/wrong.ini:5: \[train\] epochs: given twice$'
+printf '[sweep]\nseeds = 3\nconfig = ../mlp.ini\nseeds = 2\n' >files/wrong.ini
+sweep 2 "an option twice" files/wrong.ini
+says 1 'files/wrong.ini:4: \[sweep\] seeds: given twice$'
 
 # One value in two spellings is one configuration.
 sweep 2 "a number twice" mlp.ini optimizer.learning_rate=0.001,1e-3 -o twice

@@ -19,6 +19,7 @@ typedef struct reading {
     int argc;
     charl__sweep_file *file;
     bool is_sweep;
+    char twice[160]; /* the first key that is given twice: "LINE: MESSAGE" */
 } reading;
 
 /* Append "A B C D" as one word. */
@@ -36,14 +37,29 @@ static charl_status add(charl__sweep_file *f, const char *a, const char *b, cons
     return CHARL_OK;
 }
 
+/* Note a key whose word of the command line is there already. It is a mistake if the file is one of a sweep; layers of a model may repeat. */
+static void check_once(reading *r, const char *section, const char *key, const char *word, int line)
+{
+    const size_t length = strlen(word);
+
+    for (int i = 2; i < r->file->argc; i++) {
+        const char *other = r->file->argv[i];
+
+        if (!r->twice[0] && strncmp(other, word, length) == 0 && (other[length] == '=' || other[length] == '\0')) {
+            snprintf(r->twice, sizeof r->twice, "%d: [%.60s] %.60s: given twice", line, section, key);
+        }
+    }
+}
+
 /* A path in the file is one beside it. It becomes the first operand, for which a place is kept. */
-static charl_status set_config(const reading *r, const char *value)
+static charl_status set_config(const reading *r, const char *value, int line)
 {
     charl__sweep_file *f = r->file;
     const char *slash = strrchr(r->path, '/');
     const int n = slash && value[0] != '/' ? (int)(slash - r->path) + 1 : 0;
     char folder[4096];
 
+    CHARL_REQUIRE(!f->argv[1][0], CHARL_ERR_CONFIG, "%s:%d: [sweep] config: given twice", r->path, line);
     CHARL_REQUIRE(n < (int)sizeof folder, CHARL_ERR_CONFIG, "the path %.200s... is too long", r->path);
     snprintf(folder, sizeof folder, "%.*s", n, r->path);
     CHARL_TRY(add(f, folder, value, "", ""));
@@ -53,9 +69,9 @@ static charl_status set_config(const reading *r, const char *value)
     return CHARL_OK;
 }
 
-static charl_status add_option(const reading *r, const char *key, const char *value, int line)
+static charl_status add_option(reading *r, const char *key, const char *value, int line)
 {
-    char name[64];
+    char name[64], word[sizeof name + 2];
 
     snprintf(name, sizeof name, "%.63s", key);
     for (char *p = name; *p; p++) {
@@ -65,6 +81,8 @@ static charl_status add_option(const reading *r, const char *key, const char *va
         if (strcmp(o->name, name) != 0) {
             continue;
         }
+        snprintf(word, sizeof word, "--%s", name);
+        check_once(r, "sweep", key, word, line);
         if (o->value) {
             return add(r->file, "--", name, "=", value);
         }
@@ -100,12 +118,13 @@ static charl_status on_item(void *ctx, const char *section, const char *key, con
 
     if (strcmp(section, "sweep") == 0) {
         r->is_sweep = true;
-        return strcmp(key, "config") == 0 ? set_config(r, value) : add_option(r, key, value, line);
+        return strcmp(key, "config") == 0 ? set_config(r, value, line) : add_option(r, key, value, line);
     }
     if (is_replaced(r, section, key)) {
         return CHARL_OK;
     }
     snprintf(name, sizeof name, "%.190s.%.60s", section, key);
+    check_once(r, section, key, name, line);
     return add(r->file, name, "=", value, "");
 }
 
@@ -121,6 +140,7 @@ charl_status charl__sweep_file_read(const char *path, const charl__cli_option *o
         charl__sweep_file_fini(out);
         return CHARL_OK;
     }
+    CHARL_REQUIRE(!r.twice[0], CHARL_ERR_CONFIG, "%s:%s", path, r.twice);
     CHARL_REQUIRE(out->argv[1][0], CHARL_ERR_CONFIG, "%s: [sweep] config is missing: the configuration that is swept",
                   path);
     for (int i = 1; i < argc; i++) {
