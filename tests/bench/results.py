@@ -35,7 +35,7 @@ PAGE = ROOT / "docs" / "results.md"
 BIN = pathlib.Path(os.environ.pop("CHARL_BIN_DIR", ROOT / "build/release/src/cli")).resolve()
 REAL = pathlib.Path(os.environ.pop("CHARL_TEST_DATA", "datasets")).resolve()
 
-# source: a file of launch/, or page#n, the n-th configuration of a page. stops: steps after which the training stops and goes on, so that a
+# source: a file of launch/ or docs/results/, or page#n, the n-th configuration of a page. stops: steps after which the training stops and goes on, so that a
 # segment is short enough for a CPU. proof: segments, 0: all. draw: the seed that draws them, where stops are the one beside the stop.
 Case = collections.namedtuple("Case", "name source data settings seeds stops proof draw", defaults=([], (1,), (), 2, 1))
 FIRST, LAST, BOTH = 160, 11, 226
@@ -60,7 +60,7 @@ CASES = [
          [*INTEGER, "checkpoint.keep_last=2", "checkpoint.keep_every=3"], (1337, 1, 2), (3,), 1, FIRST),
     Case("gpt2-laptop", "launch/gpt2-laptop", "second", GPT2, (1337, 1, 2)),
     Case("llama-lora", "launch/llama-lora", "second", [*LLAMA, "checkpoint.weights=all"], (1337, 1, 2)),
-    Case("flowers", "docs/own-data#1", "flowers", [], (1, 2, 3), proof=0),
+    Case("flowers", "docs/results/flowers", "flowers", [], (1, 2, 3), proof=0),
     Case("autoencoder", "docs/models/autoencoder#1", "masks"),
     Case("bert", "docs/models/bert#1", "bytes"),
     Case("cnn", "docs/models/cnn#1", "mnist"),
@@ -107,6 +107,11 @@ def config_of(case, folder):
     path.parent.mkdir(exist_ok=True)
     path.write_text(blocks(page + ".md", "ini")[int(n) - 1])
     return path
+
+
+def each_epoch(path):
+    """The setting that saves a checkpoint after each epoch, where the configuration does not say when: by default that depends on the time."""
+    return [] if re.search(r"^\[checkpoint\]\n(?:(?!\[).*\n)*?interval", path.read_text(), re.M) else ["checkpoint.interval=1ep"]
 
 
 def write_png(path, side, pixels):
@@ -203,7 +208,8 @@ def run_case(case, seed, folder, steps):
         make_base(folder, os.path.basename(started[0]), steps)
     run, proof = folder / "runs" / f"{case.name}-{seed}", folder / "proofs" / f"{case.name}-{seed}.proof"
     proof.parent.mkdir(exist_ok=True)
-    command = [BIN / "charl-train", "-q", "-o", run, config_of(case, folder), f"data.path={folder}/{case.data}.h5", f"run.seed={seed}", *settings]
+    config = config_of(case, folder)
+    command = [BIN / "charl-train", "-q", "-o", run, config, f"data.path={folder}/{case.data}.h5", f"run.seed={seed}", *each_epoch(config), *settings]
     if steps:
         command.append(f"train.max_steps={steps}")
     begin = time.monotonic()
@@ -279,6 +285,8 @@ def link_of(case):
     name = page.rpartition("/")[2]
     if page.startswith("launch/"):
         return f"[{name}.ini](../{page}.ini)" + (" `train.products=integer`" if case.name.endswith("+integer") else "")
+    if not n:
+        return f"[{name}.ini](results/{name}.ini)"
     return f"[{page.removeprefix('docs/')}.md]({page.removeprefix('docs/')}.md)" + (f", {n}" if n != "1" else "")
 
 

@@ -37,7 +37,7 @@ def check_page(folder):
     for path in sorted(results.ROOT.glob("launch/*.ini")):
         expect(f"{path.name} is an example of results.py, or the page says why not", f"launch/{path.stem}" in sources or f"| {path.name} |" in text)
     for path in sorted(results.ROOT.glob("docs/models/*.md")):
-        expect(f"{path.name} has a run", f"docs/models/{path.stem}" in sources)
+        expect(f"{path.name} has a run, or the page says why not", f"docs/models/{path.stem}" in sources or f"| models/{path.name} |" in text)
     expect("the tables of the page are those that `results.py page` writes", results.write_page(text) == text)
     for run in results.lines_of(results.RECORDS / "runs.jsonl"):
         case = next(c for c in results.CASES if c.name == run["name"])
@@ -49,8 +49,9 @@ def check_run(name, folder, steps):
     """The run gives the recorded tensors up to this step; 0: to its end."""
     case = next(c for c in results.CASES if c.name == name)
     environment = {**os.environ, "CHARL_FAULT": f"train.stop:{steps + 1}"} if steps else None
-    done = subprocess.run([results.BIN / "charl-train", "-q", "-o", folder / name, results.config_of(case, folder), f"data.path={folder}/{case.data}.h5",
-                           f"run.seed={case.seeds[0]}", "device.share=yes"], env=environment, stdout=subprocess.DEVNULL)
+    config = results.config_of(case, folder)
+    done = subprocess.run([results.BIN / "charl-train", "-q", "-o", folder / name, config, f"data.path={folder}/{case.data}.h5",
+                           f"run.seed={case.seeds[0]}", "device.share=yes", *results.each_epoch(config)], env=environment, stdout=subprocess.DEVNULL)
     expect(f"{name} trains", done.returncode == (75 if steps else 0))
     mine, theirs = (folder / name / "run.lock").read_text(), recorded(name)
     compared = {step: tensors for step, tensors in theirs.items() if step + " " in mine}
