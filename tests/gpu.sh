@@ -93,6 +93,8 @@ type = adamw
 learning_rate = 1e-3
 [device]
 share = yes
+[checkpoint]
+interval = 1ep
 INI
 cat >"$out/ranks.sh" <<'SH'
 # ranks.sh DIRECTORY BIN
