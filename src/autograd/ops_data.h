@@ -1,6 +1,8 @@
 #ifndef CHARL_AUTOGRAD_OPS_DATA_H
 #define CHARL_AUTOGRAD_OPS_DATA_H
 /** Operators that prepare samples and assemble sequences. */
+#include <math.h>
+
 #include "charl/ops.h"
 
 /** Position of each token in its document: out[r, t] = max(0, t - start[r, t]), i32 [B, T]. Not differentiable. */
@@ -70,7 +72,13 @@ typedef struct charl__diffusion {
 } charl__diffusion;
 
 /** alpha(t) and sigma(t) = sqrt(1 - alpha^2) at time t of [0, 1]: 1 and 0 at 0. Local. */
-void charl__diffusion_mix(const charl__diffusion *form, double t, double *alpha, double *sigma);
+static inline void charl__diffusion_mix(const charl__diffusion *form, double t, double *alpha, double *sigma)
+{
+    const double y = t * (0.1 + 9.95 * t), half_pi = 1.57079632679489661923;
+
+    *alpha = form->linear ? exp(-y / 2.0) : cos(half_pi * t);
+    *sigma = form->linear ? sqrt(-expm1(-y)) : sin(half_pi * t);
+}
 
 /** Rows with noise: out = alpha(t) x + sigma(t) e with a random time t for each row and a standard normal e for each
  *  element. Not differentiable.

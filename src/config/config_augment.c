@@ -45,16 +45,14 @@ static void set_amount(int change, const char *text, double *amount, char *why)
 {
     const bool whole = change == CROP || change == CUTOUT || change == RANDAUGMENT || change == MAGNITUDE;
     const char *name = names[change];
+    char reason[CHARL_REASON_BYTES];
     double v = 0;
 
     if (!charl__parse_float(text, &v) || (whole && v != floor(v))) {
         snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name, whole ? "an integer" : "a number",
                  name, whole ? "4" : "0.2", text);
-    } else if (!charl__range_holds(ranges[change], v)) {
-        char range[80];
-
-        snprintf(why, CHARL__WHY, "%s:%.100s is out of range (%s)", name, text,
-                 charl__range_text(ranges[change], v, range, sizeof range));
+    } else if (!charl__value_float(&(charl__number){.range = ranges[change]}, text, &v, reason)) {
+        snprintf(why, CHARL__WHY, "%s:%.200s", name, reason);
     } else if (*amount > 0) {
         snprintf(why, CHARL__WHY, "%s is given twice", name);
     } else {

@@ -18,7 +18,7 @@
 #include "base/text/utf8.h"
 #include "io/h5.h"
 
-enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000 };
+enum { HEAD = 8192, NAME = 1024, MOST_ENTRIES = 2000, HINT = 1024 };
 
 #define IMPORT(format, options) "convert it: `charl data import " format " %P" options " -o %S.h5`", format
 #define IMPORT_ARRAYS                                                                                                  \
@@ -721,10 +721,11 @@ static size_t put(char *text, size_t at, const char *what, size_t n)
         strspn(what, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:@%+=-~") >= n;
     const char *quote = plain_name ? "" : "'";
 
-    return at + (size_t)snprintf(text + at, CHARL__KIND_HINT - at, "%s%.*s%s", quote, (int)n, what, quote);
+    return at + (size_t)snprintf(text + at, HINT - at, "%s%.*s%s", quote, (int)n, what, quote);
 }
 
-const char *charl__kind_hint(const charl__kind *kind, const char *path, char text[CHARL__KIND_HINT])
+/* "; HINT ..." with the command for a kind, or "". Returns text. */
+static const char *hint_of(const charl__kind *kind, const char *path, char text[HINT])
 {
     size_t length = strlen(path), at = 0;
     const char *slash, *dot, *stem;
@@ -741,8 +742,8 @@ const char *charl__kind_hint(const charl__kind *kind, const char *path, char tex
     stem_length = stem == slash ? (size_t)(dot - slash) : strlen(stem);
     text[0] = '\0';
     if (kind->use && length < 256) {
-        at = (size_t)snprintf(text, CHARL__KIND_HINT, "; HINT ");
-        for (const char *p = kind->use; *p && at < CHARL__KIND_HINT - 300; p++) {
+        at = (size_t)snprintf(text, HINT, "; HINT ");
+        for (const char *p = kind->use; *p && at < HINT - 300; p++) {
             if (*p != '%') {
                 text[at++] = *p;
                 text[at] = '\0';
@@ -761,10 +762,10 @@ const char *charl__kind_hint(const charl__kind *kind, const char *path, char tex
 charl_status charl__kind_expect(const char *path, unsigned wanted, const char *what, charl_status code)
 {
     const charl__kind *kind = charl__kind_of(path);
-    char hint[CHARL__KIND_HINT];
+    char hint[HINT];
 
     CHARL_REQUIRE(!kind || (kind->as & wanted), code, "%s is %s, not %s%s", path, kind->name, what,
-                  charl__kind_hint(kind, path, hint));
+                  hint_of(kind, path, hint));
     return CHARL_OK;
 }
 

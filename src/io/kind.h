@@ -64,9 +64,4 @@ bool charl__is_image_name(const char *name);
 /** Whether it ends like other kinds of images: .gif, .webp, ... */
 bool charl__is_foreign_image_name(const char *name);
 
-enum { CHARL__KIND_HINT = 1024 };
-
-/** "; HINT ..." with the command for a kind, or "". Returns text. */
-const char *charl__kind_hint(const charl__kind *kind, const char *path, char text[CHARL__KIND_HINT]);
-
 #endif

@@ -853,6 +853,6 @@ void charl__replica_fini(charl__replica *r)
     charl_data_parallel_destroy(r->dp);
     charl_params_destroy(r->session->params);
     r->session->params = NULL;
-    charl__steps_destroy(r->steps);
+    charl_steps_destroy(r->steps);
     *r = (charl__replica){0};
 }

@@ -745,10 +745,11 @@ static void choose(verify *v)
 
     for (int64_t i = 0; i < v->out->segments; i++) {
         const int64_t rest = v->out->segments - i;
-        const uint64_t draw =
-            (uint64_t)charl__rng_u32(&rng, (uint64_t)(2 * i)) << 32 | charl__rng_u32(&rng, (uint64_t)(2 * i + 1));
+        uint32_t draw[4]; /* two words for each segment */
+        const uint32_t *two = &draw[i % 2 * 2];
 
-        v->segments[i].chosen = draw % (uint64_t)rest < (uint64_t)left;
+        charl__rng_u32x4(&rng, (uint64_t)i / 2, draw);
+        v->segments[i].chosen = ((uint64_t)two[0] << 32 | two[1]) % (uint64_t)rest < (uint64_t)left;
         left -= v->segments[i].chosen;
     }
 }

@@ -104,7 +104,8 @@ bool charl__range_holds(const char *range, double v)
     return is_float(v) && is_between(range, v);
 }
 
-const char *charl__range_text(const char *range, double v, char *text, size_t size)
+/* The numbers of a range, for a message about v, into text[size]. Returns text. */
+static const char *range_text(const char *range, double v, char *text, size_t size)
 {
     const char *low_is, *high_is;
     double low, high;
@@ -136,7 +137,7 @@ const char *charl__range_refusal(const char *range, double v, char *text, size_t
     char holds[80];
 
     snprintf(text, size, "is %g, out of range (%s%s)", v, isfinite(v) || !range ? "" : "finite, ",
-             charl__range_text(range, v, holds, sizeof holds));
+             range_text(range, v, holds, sizeof holds));
     return text;
 }
 
@@ -243,23 +244,12 @@ bool charl__parse_float(const char *text, double *out)
     return true;
 }
 
-bool charl__parse_bool(const char *text, bool *out)
-{
-    const int yes = charl__choice_index("yes|true|on|1", text);
-
-    if (yes < 0 && charl__choice_index("no|false|off|0", text) < 0) {
-        return false;
-    }
-    *out = yes >= 0;
-    return true;
-}
-
 static bool out_of_range(const charl__number *number, const char *text, double v, char *why)
 {
     char range[80];
 
     snprintf(why, CHARL_REASON_BYTES, "%.100s is out of range (%s)", text,
-             charl__range_text(number->range, v, range, sizeof range));
+             range_text(number->range, v, range, sizeof range));
     return false;
 }
 
@@ -337,10 +327,13 @@ bool charl__value_float(const charl__number *number, const char *text, double *o
 
 bool charl__value_bool(const char *text, bool *out, char *why)
 {
-    if (!charl__parse_bool(text, out)) {
+    const int yes = charl__choice_index("yes|true|on|1", text);
+
+    if (yes < 0 && charl__choice_index("no|false|off|0", text) < 0) {
         snprintf(why, CHARL_REASON_BYTES, "\"%.100s\" is not yes or no", text);
         return false;
     }
+    *out = yes >= 0;
     return true;
 }
 

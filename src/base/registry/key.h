@@ -36,19 +36,15 @@ const char *charl__choice_list(const char *word, const char *choices, char *text
 /** Whether v is in a range. */
 bool charl__range_holds(const char *range, double v);
 
-/** A range that does not contain v, in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
-const char *charl__range_text(const char *range, double v, char *text, size_t size);
-
 /** Why a range does not contain v, into text[size]: "is 1, out of range (at least 0, below 1)", "is inf, out of range (finite, above 0)". Returns text. */
 const char *charl__range_refusal(const char *range, double v, char *text, size_t size);
 
 /** Fail unless `v`, called `name` in the message, is in the range. Errors: `code`  NAME and charl__range_refusal */
 charl_status charl__range_check(charl_status code, const char *name, double v, const char *range) CHARL_MUST_CHECK;
 
-/** Parse `text` completely as a number: decimal digits; decimal with an exponent, finite; yes, true, on, 1, no, false, off, 0. */
+/** Parse `text` completely as a number: decimal digits; decimal with an exponent, finite. */
 bool charl__parse_int(const char *text, int64_t *out);
 bool charl__parse_float(const char *text, double *out);
-bool charl__parse_bool(const char *text, bool *out);
 
 /** The notation of a key's numbers. */
 typedef struct charl__number {
@@ -60,6 +56,7 @@ typedef struct charl__number {
 
 bool charl__value_int(const charl__number *number, const char *text, int64_t *out, char *why);
 bool charl__value_float(const charl__number *number, const char *text, double *out, char *why);
+/** yes, true, on, 1, no, false, off or 0. */
 bool charl__value_bool(const char *text, bool *out, char *why);
 /** n integers as in 3x5 or 3, 5; or one for all. */
 bool charl__value_extents(const charl__number *number, int n, const char *text, int64_t *out, char *why);

@@ -209,7 +209,7 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         int i = charl__key_choice_index(key, charl__choice_renamed(key, text));
         bool on;
 
-        if (i < 0 && charl__parse_bool(text, &on)) { /* true or off, where yes and no are among the choices */
+        if (i < 0 && charl__value_bool(text, &on, why)) { /* true or off, where yes and no are among the choices */
             i = charl__key_choice_index(key, on ? "yes" : "no");
         }
         if (i < 0) {

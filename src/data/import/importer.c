@@ -115,15 +115,14 @@ charl_status charl_import_suggest(const char *path, const charl_suggest_options 
     const charl_suggest_options plain = {sizeof plain};
     const charl__kind *kind = charl__kind_of(path);
     const charl_importer *t = kind && kind->importer ? charl_importer_find(kind->importer) : NULL;
-    char hint[CHARL__KIND_HINT];
 
     *importer = NULL;
     *out = NULL;
     CHARL_REQUIRE(kind, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
-    CHARL_REQUIRE(kind->as != ~0U && (t ? t->suggest || has_no_required(t) : (kind->as & CHARL__KIND_DATASET) != 0),
-                  CHARL_ERR_DATA,
-                  "%s is %s, not a dataset, a table, a folder of images, a text or an archive of arrays%s", path,
-                  kind->name, charl__kind_hint(kind, path, hint));
+    if (kind->as == ~0U || !(t ? t->suggest || has_no_required(t) : (kind->as & CHARL__KIND_DATASET) != 0)) {
+        return charl__kind_expect(path, 0, "a dataset, a table, a folder of images, a text or an archive of arrays",
+                                  CHARL_ERR_DATA);
+    }
     CHARL_REQUIRE((t && t->shuffles && t->suggest) || !opt || (!opt->target && opt->choice == CHARL_TARGET_GUESSED),
                   CHARL_ERR_CONFIG, "%s is %s: only the target of a table can be chosen", path, kind->name);
     *importer = t;

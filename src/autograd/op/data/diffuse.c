@@ -16,14 +16,6 @@ typedef struct diffuse_attr {
     uint64_t key;
 } diffuse_attr;
 
-void charl__diffusion_mix(const charl__diffusion *form, double t, double *alpha, double *sigma)
-{
-    const double y = t * (0.1 + 9.95 * t), half_pi = 1.57079632679489661923;
-
-    *alpha = form->linear ? exp(-y / 2.0) : cos(half_pi * t);
-    *sigma = form->linear ? sqrt(-expm1(-y)) : sin(half_pi * t);
-}
-
 static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0];
