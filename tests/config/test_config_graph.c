@@ -56,11 +56,11 @@ static const struct {
      "a.0 relu(input); a.1 relu(a.0); a.2 relu(a.1); b add(a.2, a.0); "},
     {"[layer a]\ntype=relu\nrepeat=1\n", "a.0 relu(input); "},
     /* a block is used twice, and repeated; parameters with and without defaults; products and quotients */
-    {"[block pair]\nwidth=\nhalf=$width / 2\nkernel=3\n"
-     "[block pair.conv]\ntype=conv2d\nchannels=$width\nkernel=$kernel, 2 * $half\n"
-     "[block pair.out]\ntype=add\ninput=conv, input\n"
-     "[layer first]\ntype=pair\nwidth=8\n"
-     "[layer rest]\ntype=pair\nwidth=16\nkernel=5\nrepeat=2\n",
+    {"[block couple]\nwidth=\nhalf=$width / 2\nkernel=3\n"
+     "[block couple.conv]\ntype=conv2d\nchannels=$width\nkernel=$kernel, 2 * $half\n"
+     "[block couple.out]\ntype=add\ninput=conv, input\n"
+     "[layer first]\ntype=couple\nwidth=8\n"
+     "[layer rest]\ntype=couple\nwidth=16\nkernel=5\nrepeat=2\n",
      "first.conv conv2d(input) channels=8 kernel=3,8; first.out add(first.conv, input); "
      "rest.0.conv conv2d(first.out) channels=16 kernel=5,16; rest.0.out add(rest.0.conv, first.out); "
      "rest.1.conv conv2d(rest.0.out) channels=16 kernel=5,16; rest.1.out add(rest.1.conv, rest.0.out); "},
