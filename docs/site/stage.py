@@ -40,7 +40,7 @@ def page_of(path):
         return "index.md"
     if path in ("docs/models", "docs/adr"):
         return path[5:] + "/index.md"
-    if path.startswith("docs/"):
+    if path.startswith("docs/") and path.endswith(".md"):
         return path[5:]
     header = re.fullmatch(r"include/charl/(\w+)\.h", path)
     if header:
