@@ -6,10 +6,28 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
+#include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "io/schema.h"
 #include "task/evaluation.h"
 #include "weights/weights_source.h"
+
+/* Whether tokens have the same numbers. A tokenizer that is too large for a checkpoint is known by its kind only. */
+static bool have_same_tokens(const charl_data_schema *a, const charl_data_schema *b)
+{
+    const int64_t n = a->tokenizer && b->tokenizer ? charl_tokenizer_get_vocab(a->tokenizer) : 0;
+    bool same =
+        strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 && (n == 0 || charl_tokenizer_get_vocab(b->tokenizer) == n);
+
+    for (int64_t i = 0; same && i < n; i++) {
+        size_t bytes = 0, others = 0;
+        const char *token = charl_tokenizer_get_token(a->tokenizer, i, &bytes);
+        const char *other = charl_tokenizer_get_token(b->tokenizer, i, &others);
+
+        same = !token == !other && bytes == others && (bytes == 0 || memcmp(token, other, bytes) == 0);
+    }
+    return same;
+}
 
 /* The first difference of what models are given and answer, in words; NULL: there is none. */
 static const char *difference(const charl_data_schema *a, const charl_data_schema *b)
@@ -19,6 +37,8 @@ static const char *difference(const charl_data_schema *a, const charl_data_schem
            : a->kind != b->kind || a->y_dtype != b->y_dtype || !charl_shape_equal(&a->y_shape, &b->y_shape) ||
                    strcmp(a->targets, b->targets) != 0
                ? "other targets"
+           : !have_same_tokens(a, b)           ? "tokens of another tokenizer"
+           : strcmp(a->fields, b->fields) != 0 ? "other named inputs"
            : strcmp(a->columns, b->columns) != 0 || strcmp(a->recipe, b->recipe) != 0
                ? "other columns, or columns of another import,"
            : strcmp(a->layout, b->layout) != 0 || strcmp(a->fit, b->fit) != 0 ? "images of another layout or fit"

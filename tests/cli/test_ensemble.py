@@ -86,7 +86,21 @@ def check_numbers():
     assert abs(float(said["mae"]) - off) < 1e-4 * off, said
 
 
+def make_texts():
+    """Two models of texts of equal form, whose characters have other numbers."""
+    for name, words in (("t1", ["red rose", "ruby rim"]), ("t2", ["sad zebra", "sly jazz"])):
+        with open(f"{name}.csv", "w", encoding="utf-8") as f:
+            f.write("text,label\n" + "".join(f"{words[i % 2]},{'yes' if i % 2 else 'no'}\n" for i in range(16)))
+        run(0, "charl", "data", "import", "text-classes", f"{name}.csv", "--tokenizer", "chars", "--window", "12", "-o", f"{name}.h5")
+        run(0, "charl-train", "-q", "texts.ini", f"data.path={name}.h5", "-o", name)
+
+
 def check_refusals():
+    pathlib.Path("texts.ini").write_text("[model]\ntype = sequential\n[layer e]\ntype = embedding\nvocab = 40\ndim = 4\n[layer m]\n"
+                                         "type = mean\n[layer o]\ntype = linear\nout = 2\n[train]\nbatch_size = 8\nmax_steps = 2\n"
+                                         "[device]\nshare = yes\n", encoding="utf-8")
+    make_texts()
+    assert "t2/last.h5 was trained on tokens of another tokenizer than t1/last.h5" in run(2, "charl", "predict", "t1", "t2", "t1.csv")[1]
     assert "p1/last.h5 was trained on other classes than k1/last.h5" in run(2, "charl", "predict", "k1", "p1", "kinds.csv")[1]
     assert "kinds.csv is not a checkpoint, but k1 is" in run(2, "charl", "predict", "kinds.csv", "k1")[1]
 
