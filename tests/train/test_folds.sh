@@ -42,6 +42,8 @@ says 1 '^learning_rate  runs  val/loss mean  deviation +best  at step$'
 says 1 '^ +1e-2 +3/3 '
 expect 0 "the comparison" "$bin/charl" compare --seeds cv/*/
 says 1 '^  A  seeds .* fold 1/3, .* fold 2/3, .* fold 3/3; optimizer.learning_rate = '
+expect 0 "a fold of one row" ranks 1 t.ini data.fold=1/120 train.max_steps=1 -o one
+says 1 'all 1 validation rows of .*whole.h5 are of '
 expect 2 "data with a validation set" ranks 1 t.ini data.path=digits.h5 data.fold=1/3 -o none
 says 1 'digits.h5 has a validation set, and a fold would be another one$'
 expect 2 "both" ranks 1 t.ini data.val_split=0.2 data.fold=1/3 -o none

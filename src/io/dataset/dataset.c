@@ -792,7 +792,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
     out->stored_dtype = train->x->dtype;
     out->y_dtype = ds->values ? CHARL_F32 : CHARL_I32;
     out->labelled = tokens || train->y;
-    out->val_is_cut = ds->views[CHARL_SPLIT_VAL].x == train->x;
+    out->val_is_cut = ds->views[CHARL_SPLIT_VAL].x == train->x && !train->place;
     out->y_shape = tokens ? window : train->y ? train->y->item : (charl_shape){0};
     out->classes = ds->classes;
     out->block_rows = ds->block_rows;
