@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "nn/layer.h"
 #include "nn/model.h"
+#include "nn/model_internal.h"
 
 enum { NAME = 64, STEP = 8 };
 
@@ -341,7 +342,8 @@ static charl_status add_efficientnet(charl_model *m, const void *settings, int64
         names.eps = efficientnet_namings[0].eps;
         names.momentum = efficientnet_namings[0].momentum;
     }
-    return add_network(&b, s->dropout, outputs);
+    CHARL_TRY(add_network(&b, s->dropout, outputs));
+    return charl__model_set_type(m, &charl__model_efficientnet, s, sizeof *s);
 }
 
 static bool check_efficientnet(const void *settings, const char **key, char *reason)
@@ -363,7 +365,8 @@ static charl_status add_mobilenet(charl_model *m, const void *settings, int64_t 
     const naming *names = &(s->variant == 0 ? v2_namings : v3_namings)[s->family];
     builder b = {m, networks[s->variant], names, s->width, 1, 0, 0, 0, 0, 0, false};
 
-    return add_network(&b, s->dropout, outputs);
+    CHARL_TRY(add_network(&b, s->dropout, outputs));
+    return charl__model_set_type(m, &charl__model_mobilenet, s, sizeof *s);
 }
 
 static bool check_mobilenet(const void *settings, const char **key, char *reason)

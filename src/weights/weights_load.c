@@ -670,6 +670,35 @@ static charl_status read_target(const load *l, const target *t)
     return CHARL_OK;
 }
 
+/* The key of a model that names the library whose names its weights have; NULL: it has none, or files say which. */
+static const charl_key *family_of(const load *l)
+{
+    const void *settings;
+    const charl_model_type *model = charl__model_get_type(l->o->model, &settings);
+    const charl__weights_layout *layout;
+
+    for (int i = 0; model && (layout = charl__layout_at(i)) != NULL; i++) {
+        if (layout->model == model) {
+            return NULL;
+        }
+    }
+    return model ? charl__layout_key(model, "family") : NULL;
+}
+
+/* What to do about a file of which no tensor has the name of a parameter. */
+static charl_status say_names(const load *l, charl__text *out)
+{
+    const charl_key *family = family_of(l);
+
+    if (family) {
+        CHARL_TRY(charl__text_printf(out, "model.family = %s names the library whose names the model has, or ",
+                                     family->choices));
+    }
+    return charl__text_printf(out, "%s = OLD -> NEW changes names: the file has %.80s, the model %.80s",
+                              l->words->rename, l->n > 0 ? l->tensors[0].name : "no tensors",
+                              charl_param_get_spec(charl_params_get(l->set, 0))->name);
+}
+
 /* Match the file with the parameters. */
 static charl_status plan_all(load *l, const char *path)
 {
@@ -689,11 +718,7 @@ static charl_status plan_all(load *l, const char *path)
                       "%s has adapters of peft; HINT name its folder, with adapter_config.json, which are read with "
                       "their base",
                       path);
-        CHARL_TRY(names.found > 0
-                      ? say_prefix(l, &names, &hint)
-                      : charl__text_printf(&hint, "%s = OLD -> NEW changes names: the file has %.80s, the model %.80s",
-                                           l->words->rename, l->n > 0 ? l->tensors[0].name : "no tensors",
-                                           charl_param_get_spec(charl_params_get(l->set, 0))->name));
+        CHARL_TRY(names.found > 0 ? say_prefix(l, &names, &hint) : say_names(l, &hint));
         CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s has no parameter of this model; HINT %s", path, charl__text_string(&hint));
     }
     return CHARL_OK;

@@ -69,6 +69,13 @@ expect 2 "no folder" from nothing-hf no
 says 1 "\[model\] from: .*nothing-hf/config.json: cannot be opened: No such file"
 expect 5 "Llama's weights in GPT-2" ranks 1 gpt.ini -o no --init-from llama-hf
 says 1 "missing: .*wpe.weight"
+"$bin/charl" data make digits digits.h5 --train 40 --val 8 >log 2>&1 || fail "digits"
+printf '[data]\npath = digits.h5\n[model]\ntype = mobilenet\n[train]\nmax_steps = 1\nbatch_size = 8\n[device]\nshare = yes\n' >mobile.ini
+expect 0 "mlp" ranks 1 mobile.ini -q -o image model.type=mlp
+expect 0 "its weights" "$bin/charl" checkpoint export image/last.h5 -o image.safetensors
+expect 5 "names of another library" ranks 1 mobile.ini -o no --init-from image.safetensors
+says 1 "has no parameter of this model"
+says 1 "hint: model.family = torchvision\|timm names the library whose names the model has, or init.rename = OLD -> NEW changes names"
 expect 5 "an index of a file that is missing" sh -c "rm llama-hf/model-00002*; '$bin/charl-train' llama.ini -o no --init-from llama-hf"
 says 1 "model.safetensors.index.json: .*model-00002.* cannot be opened"
 
