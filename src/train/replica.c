@@ -325,7 +325,7 @@ static charl_status build_training(charl__replica *r, int passes, bool several)
     name = several ? charl__graph_collective(r->train->g) : NULL;
     CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
                   "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
-                  "batch norm needs it; HINT %s",
+                  "batch norm and the loss contrastive need it; HINT %s",
                   passes, name,
                   passes > charl__grad_accum_least(r->dp->slices.count)
                       ? "train.recompute saves memory too"

@@ -162,7 +162,8 @@ int charl__forget_main(const char *path, int argc, char **argv)
         "checkpoint and early stopping go by its own evaluations only.\vThe rows keep "
         "their places in the batches, and all other random numbers stay as they are. What the data set holds of them "
         "besides, such as mean and standard deviation of the inputs, classes and vocabulary, remains. Refused are "
-        "tokens, batch norm, mixup and cutmix, data.sampling other than once, balanced class weights and "
+        "tokens, batch norm, the loss contrastive, mixup and cutmix, data.sampling other than once, balanced class "
+        "weights and "
         "train.products = integer, which let a row have an effect whatever its weight. Settings that change the "
         "training are refused; data.path=FILE names "
         "data that have moved."};
