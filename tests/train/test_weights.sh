@@ -69,7 +69,6 @@ expect 2 "no folder" from nothing-hf no
 says 1 "\[model\] from: .*nothing-hf/config.json: cannot be opened: No such file"
 expect 5 "Llama's weights in GPT-2" ranks 1 gpt.ini -o no --init-from llama-hf
 says 1 "missing: .*wpe.weight"
-"$bin/charl" data make digits digits.h5 --train 40 --val 8 >log 2>&1 || fail "digits"
 printf '[data]\npath = digits.h5\n[model]\ntype = mobilenet\n[train]\nmax_steps = 1\nbatch_size = 8\n[device]\nshare = yes\n' >mobile.ini
 expect 0 "mlp" ranks 1 mobile.ini -q -o image model.type=mlp
 expect 0 "its weights" "$bin/charl" checkpoint export image/last.h5 -o image.safetensors
