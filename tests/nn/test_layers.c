@@ -572,6 +572,77 @@ static void test_layers_of_several(void **state)
     }
 }
 
+/* Embeddings of length 1 times the root of exp(log_scale), one after the other. */
+static void test_pair(void **state)
+{
+    static const charl_pair_config config = {.temperature = 0.25};
+    static const char *const both[] = {"a", "b"}, *const input[] = {"input"};
+    float *x, *y;
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "a", "tanh", NULL));
+    charl_assert_ok(charl_model_add_after(n.model, "b", "sigmoid", NULL, input, 1));
+    charl_assert_ok(charl_model_add_after(n.model, "y", "pair", &config, both, 2));
+    net_build(&n, (charl_shape){1, {5}});
+    charl_assert_ok(charl_graph_status(n.g));
+    n.loss = charl_batch_mean(n.g, charl_sum(n.g, charl_flatten(n.g, n.out), 1, false));
+    charl_graph_keep(n.g, n.out);
+    charl_graph_backward(n.g, n.loss, NULL);
+    charl_assert_ok(charl_graph_compile(n.g));
+    charl_assert_ok(charl_params_initialize(n.params, 1));
+    write_input(&n);
+    charl_assert_ok(charl_graph_run(n.g));
+    x = values_of(charl_var_get_tensor(n.x));
+    y = values_of(charl_var_get_tensor(n.out));
+    for (int half = 0; half < 2; half++) {
+        double want[5], length = 0.0;
+
+        for (int k = 0; k < 5; k++) {
+            want[k] = half == 0 ? tanh((double)x[k]) : 1.0 / (1.0 + exp(-(double)x[k]));
+            length += want[k] * want[k];
+        }
+        for (int k = 0; k < 5; k++) {
+            assert_true(fabs((double)y[half * 5 + k] - want[k] / sqrt(length * config.temperature)) < 1e-5);
+        }
+    }
+    check_gradient(n.x);
+    check_gradient(charl_parameter(n.g, charl_params_get(n.params, 0)));
+    charl_free(x);
+    charl_free(y);
+    net_fini(&n);
+}
+
+/* Of each number the sines, then the cosines. */
+static void test_fourier(void **state)
+{
+    static const charl_fourier_config config = {.octaves = 3};
+    const double pi = 3.14159265358979323846;
+    float *x, *y;
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "y", "fourier", &config));
+    net_build(&n, (charl_shape){2, {2, 3}});
+    charl_assert_ok(charl_graph_status(n.g));
+    charl_graph_keep(n.g, n.out);
+    charl_assert_ok(charl_graph_compile(n.g));
+    write_input(&n);
+    charl_assert_ok(charl_graph_run(n.g));
+    x = values_of(charl_var_get_tensor(n.x));
+    y = values_of(charl_var_get_tensor(n.out));
+    for (int k = 0; k < 6 * 6; k++) {
+        const double angle = pi * (double)x[k / 6] * (1 << k % 3);
+
+        assert_true(fabs((double)y[k] - (k % 6 < 3 ? sin(angle) : cos(angle))) < 1e-5);
+    }
+    charl_free(x);
+    charl_free(y);
+    net_fini(&n);
+}
+
 /* A decoder: a block that attends to another source, and attention of queries and keys that other layers make. */
 static void test_second_sources(void **state)
 {
@@ -684,7 +755,8 @@ static void test_wrong_graphs(void **state)
 
 static void test_every_layer_type(void **state)
 {
-    static const char *const of_several[] = {"add", "multiply", "concat"}; /* test_layers_of_several */
+    /* test_layers_of_several, test_pair, test_fourier */
+    static const char *const of_several[] = {"add", "multiply", "concat", "pair", "fourier"};
 
     (void)state;
     for (int i = 0; charl_layer_type_name(i); i++) {
@@ -809,8 +881,12 @@ static void test_refused_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_layer_type), cmocka_unit_test(test_layers_of_several),
-        cmocka_unit_test(test_second_sources),   cmocka_unit_test(test_wrong_graphs),
+        cmocka_unit_test(test_every_layer_type),
+        cmocka_unit_test(test_layers_of_several),
+        cmocka_unit_test(test_pair),
+        cmocka_unit_test(test_fourier),
+        cmocka_unit_test(test_second_sources),
+        cmocka_unit_test(test_wrong_graphs),
         cmocka_unit_test(test_refused_inputs),
     };
 
