@@ -55,7 +55,7 @@ row_times "2 ranks" copied '0 < e <= c < l["step_ms"]'
 row_times "no overlap" mixed '0 < e and c - e <= 1e-3 * c'
 expect 0 "peer" ranks 2 mlp.ini -q -o peer train.max_steps=3 dist.allreduce=peer
 row_times "peer" peer '0 <= e == c and (r is rows[0] or e > 0)'
-expect 0 "one rank" ranks 1 mlp.ini --progress=plain -o alone train.max_steps=3
+expect 0 "one rank" ranks 1 mlp.ini -v --progress=plain -o alone train.max_steps=3
 says 3 ' comm_ms=0.000 comm_exposed_ms=0.000 '
 row_times "one rank" alone 'c == 0 and e == 0'
 
