@@ -134,7 +134,7 @@ refuses 2 "does not fit the loss" "linear on images" lin2.ini --dry-run
 
 # One mistake in a layer is one message, with what may be meant; layers that read it say nothing.
 sed -e 's/table.h5/digits.h5/' -e '/^[xy] =/d' seq.ini >graph.ini
-printf '[block pair]\n[block pair.a]\ntype = relu\n[layer r]\ntype = pair\n[layer s]\ntype = add\ninput = c, r\n' >>graph.ini
+printf '[block couple]\n[block couple.a]\ntype = relu\n[layer r]\ntype = couple\n[layer s]\ntype = add\ninput = c, r\n' >>graph.ini
 mistaken() {
     sed -e "$1" graph.ini >mistaken.ini
     expect 2 "$2" ranks 1 mistaken.ini --dry-run
@@ -144,7 +144,7 @@ mistaken() {
 mistaken 's/^channels/chanels/' 'mistaken.ini:7: .layer c. chanels: unknown key for type = conv2d [(]did you mean channels[?][)]'
 mistaken 's/^channels.*//' 'mistaken.ini:5: .layer c. channels: is missing'
 mistaken 's/conv2d/convv2d/' 'there is no layer type or block convv2d [(]did you mean conv2d[?][)]; charl-train --help-config=layer'
-mistaken 's/= pair/= pairr/' '.layer r. type: there is no layer type or block pairr [(]did you mean pair[?][)]'
+mistaken 's/= couple/= couplle/' '.layer r. type: there is no layer type or block couplle [(]did you mean couple[?][)]'
 mistaken 's/= c, r/= c r/' 'input: there is no layer "c r"; names are separated by commas'
 
 # The machine
