@@ -47,7 +47,7 @@ static void reference(const charl__reference *r)
         const double whole = rint(quarters), angle = (quarters - whole) * half_pi;
         const double sine[] = {sin(angle), cos(angle), -sin(angle), -cos(angle)};
 
-        r->out[0][i] = isfinite(whole) ? sine[((int)whole + (k >= octaves) + 4) % 4] : NAN;
+        r->out[0][i] = isfinite(whole) ? sine[((int)whole + (k >= octaves) + 4) % 4] : (double)NAN;
     }
 }
 
