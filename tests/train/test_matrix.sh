@@ -2,11 +2,15 @@
 # The same bits for any number of ranks, any algorithm of communication, any place of the data and any number of
 # compute units; and after stopping anywhere and going on with another number of ranks. CHARL_TEST_LONG=1: every pair
 # and every algorithm.
+rows=80
 . "$(dirname "$0")/common.sh"
 
-for model in mlp cnn; do
+# Batch normalisation has sums of all ranks: even and odd numbers of them. The last has one slice on each rank.
+for model in "mlp 3 8" "cnn 3 4"; do
+    numbers=${model#* } model=${model%% *}
+    [ -z "$long" ] || numbers="2 3 4 8"
     expect 0 "$model on 1 rank" ranks 1 $model.ini -q -o $model-1
-    for n in 2 3 4 8; do
+    for n in $numbers; do
         expect 0 "$model on $n ranks" ranks $n $model.ini -q -o $model-$n
         same "$model on $n ranks" $model-1 $model-$n
     done
@@ -23,7 +27,7 @@ variant() {
     same "$_model, $_name" "$_model-1" v
     rm -rf v
 }
-variant "streamed on 3 ranks" 3 cnn data.cache=none
+variant "streamed, p2p" 3 cnn data.cache=none dist.allreduce=p2p
 variant "on the device" 1 cnn data.cache=device
 variant "p2p, small buckets" 2 cnn dist.allreduce=p2p dist.bucket_mb=0.01
 variant "the devices alone" 2 cnn dist.allreduce=peer dist.bucket_mb=0.01
@@ -31,10 +35,8 @@ variant "audited" 4 mlp dist.audit=1 train.grad_accum_steps=2
 variant "audited, streamed" 2 cnn dist.audit=2 data.cache=none
 variant "streamed" 1 mlp data.cache=none
 variant "one after another" 2 mlp data.cache=none data.prefetch=no dist.overlap=no
-variant "p2p" 3 cnn dist.allreduce=p2p
 variant "shm" 3 mlp dist.allreduce=shm
-variant "shm, small buckets" 4 cnn dist.allreduce=shm dist.bucket_mb=0.01
-variant "no overlap" 2 cnn dist.overlap=no
+variant "shm, small buckets, no overlap" 3 cnn dist.allreduce=shm dist.bucket_mb=0.01 dist.overlap=no
 # Nobody to speak to: MPI is not started, whatever all-reduce is asked for.
 export CHARL_LOG=info
 variant "one rank, MPI's all-reduce" 1 mlp dist.allreduce=mpi
@@ -42,12 +44,11 @@ unset CHARL_LOG
 
 # A graph of layers, also where activations are computed again, and where it was stopped.
 expect 0 "graph on 1 rank" ranks 1 graph.ini -q -o graph-1
-variant "3 ranks" 3 graph
-variant "2 ranks, activations recomputed" 2 graph train.recompute=yes
-variant "3 ranks, cheap activations recomputed" 3 graph train.recompute=cheap
+variant "3 ranks, activations recomputed" 3 graph train.recompute=yes
+variant "cheap activations recomputed" 1 graph train.recompute=cheap
 
 # Rows shuffled in blocks: another order, and the same bits in every way.
-blocks="data.shuffle=blocks data.shuffle_window=96"
+blocks="data.shuffle=blocks data.shuffle_window=24"
 expect 0 "blocks on 1 rank" ranks 1 mlp.ini -q -o blocks-1 $blocks
 cmp -s mlp-1/checkpoints/step-00000010.h5 blocks-1/checkpoints/step-00000010.h5 && fail "blocks: the order of yes"
 expect 0 "blocks on 3 ranks" ranks 3 mlp.ini -q -o v $blocks data.cache=none data.threads=1
@@ -60,23 +61,33 @@ expect 0 "blocks, resumed" ranks 1 mlp.ini -q -o s $blocks data.cache=none data.
 same "blocks, resumed" blocks-1 s
 rm -rf s
 
-# option NAME SETTINGS...: mlp.ini with them ends elsewhere, and in the same place when it stops on 3 ranks and goes on with 1
-stop_ranks=3
+# option NAME SETTINGS...: mlp.ini with them ends elsewhere
 option() {
     _name=$1
     shift
     expect 0 "$_name on 1 rank" ranks 1 mlp.ini -q -o o1 "$@"
     cmp -s mlp-1/checkpoints/step-00000010.h5 o1/checkpoints/step-00000010.h5 && fail "$_name changes nothing"
-    resumes "$_name" o1 7 mlp.ini -q "$@"
     rm -rf o1
 }
 option "z-loss" train.z_loss=0.1
 option "focal loss" train.loss=focal train.focal_gamma=1.5
 option "balanced sampling" data.sampling=balanced
 option "spikes" train.on_spike=skip train.spike_window=2 train.spike_threshold=1
-option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard=optimizer
 option "random images" data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5,cutmix:1,mixup:0.4
-option "state in bf16" optimizer.type=adamw optimizer.state=bf16
+# options NAME SETTINGS...: several of them end in the same place when they stop on 3 ranks and go on with 1
+stop_ranks=3
+options() {
+    _name=$1
+    shift
+    expect 0 "$_name on 1 rank" ranks 1 mlp.ini -q -o o1 "$@"
+    resumes "$_name" o1 7 mlp.ini -q "$@"
+    rm -rf o1
+}
+options "z-loss, balanced sampling, state in 8 bits" train.z_loss=0.1 data.sampling=balanced optimizer.type=adamw optimizer.state=int8 \
+    dist.shard=optimizer
+options "focal loss, spikes" train.loss=focal train.focal_gamma=1.5 train.on_spike=skip train.spike_window=2 train.spike_threshold=1
+options "random images, state in bf16" optimizer.type=adamw optimizer.state=bf16 \
+    data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5,cutmix:1,mixup:0.4
 
 # Every algorithm, rank count, size of buckets, and whatever is divided.
 if [ -n "$long" ]; then
@@ -102,12 +113,10 @@ units() { # units N MODEL DIRECTORY
     unset POCL_MAX_PTHREAD_COUNT POCL_CPU_MAX_CU_COUNT
 }
 if "$bin/charl" devices | grep -q '^[0-9]*  .*, cpu$'; then
-    for model in mlp cnn; do
-        units 1 $model one
-        units 2 $model two
-        same "$model, 1 and 2 compute units" one two
-        rm -rf one two
-    done
+    units 1 cnn one
+    units 2 cnn two
+    same "cnn, 1 and 2 compute units" one two
+    rm -rf one two
 else
     skipped "1 and 2 compute units" "no OpenCL device is a CPU"
 fi
@@ -136,8 +145,7 @@ if [ -n "$long" ]; then
 else
     stopped mlp 1 4 1
     stopped cnn 3 1 3
-    stopped mlp 5 3 8
-    stopped cnn 4 2 4
+    stopped mlp 5 3 4
     stopped graph 6 2 1
     stopped mlp 0 1 2
 fi

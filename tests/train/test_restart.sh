@@ -1,13 +1,14 @@
 #!/bin/sh
 # Copies of the state in memory (checkpoint.memory_interval): after kill -9 of any rank the same command makes at most so many steps again, on
 # any number of ranks, and the end is the same to the bit; without a usable copy it says why and continues from the checkpoint on disk. Ranks that
-# outlive another copy the last whole step. CHARL_TEST_LONG=1: 200 kills instead of 6.
+# outlive another copy the last whole step. CHARL_TEST_LONG=1: 200 kills instead of 4.
+rows=80
 . "$(dirname "$0")/common.sh"
 CHARL_SHM_DIR=$T/shm
 export CHARL_SHM_DIR
 mkdir shm
 
-sed -e 's/^epochs = 2/epochs = 16/' -e 's/^dropout.*/dropout = 0.3/' -e 's/^interval = 1ep$/interval = 0/' mlp.ini >mem.ini # 80 steps
+sed -e 's/^epochs = 2/epochs = 10/' -e 's/^interval = 1ep$/interval = 0/' mlp.ini >mem.ini # 50 steps
 printf 'memory_interval = 6\n[eval]\ninterval = 0\n' >>mem.ini
 expect 0 "the run that nobody kills" ranks 1 mem.ini -q -o whole
 
@@ -63,13 +64,13 @@ random() { # random N: _r in 0..N-1
 
 # A random rank dies in a random phase of a random step, in the writing of a copy, or by a signal at a random moment.
 may_end=yes
-kills=6
+kills=4
 [ -n "$long" ] && kills=200
 k=0
 while [ $k -lt $kills ]; do
     k=$((k + 1))
     before=$(reached run)
-    [ "${before:-0}" -lt 65 ] || { expect 0 "to the end" ranks 3 mem.ini; bounded "to the end" "$before"; ended "$k kills"; rm -rf run; before=; }
+    [ "${before:-0}" -lt 35 ] || { expect 0 "to the end" ranks 3 mem.ini; bounded "to the end" "$before"; ended "$k kills"; rm -rf run; before=; }
     random 4; rank=$_r
     random 9; n=$((_r + 4))
     random 4
@@ -100,16 +101,16 @@ ended "$kills kills"
 may_end=
 
 # The survivors of a death copy the last whole step. On a busy machine mpirun may end them before: then the job is begun once more.
-survive() { # survive WHAT FAULT STEP ARGUMENTS...: the job of 4 ranks continues from STEP
+survive() { # survive WHAT FAULT STEP ARGUMENTS...: the job of 3 ranks continues from STEP on 2
     _what=$1 _fault=$2 _step=$3
     shift 3
     for _i in 1 2 3 4 5 6; do
         rm -rf run shm
         mkdir shm
-        killed "$_fault" 4 "$@" -q checkpoint.memory_interval=60
+        killed "$_fault" 3 "$@" -q checkpoint.memory_interval=60
         [ "$_step" -eq 0 ] || [ -n "$(find shm -name "step-*0$_step.h5")" ] && break
     done
-    expect 0 "$_what" ranks 3 "$@"
+    expect 0 "$_what" ranks 2 "$@"
     says 1 "^[^ ]* start step=$_step/"
     says 0 "warning: .*/step-"
     ended "$_what"
@@ -119,21 +120,21 @@ survive "the survivors of rank 0" train.backward.kill@0:33 32 mem.ini
 survive "rank 0 has logged the step" train.data.kill@2:9 8 mem.ini
 code=4 survive "a device fails" train.device.fail@1:18 17 mem.ini
 # Whoever writes the copy dies, too. The first file that a survivor writes is .copies.
-any() { echo "train.backward.kill@0:18,io.crash.$1@1:2,io.crash.$1@2:2,io.crash.$1@3:2"; }
+any() { echo "train.backward.kill@0:18,io.crash.$1@1:2,io.crash.$1@2:2"; }
 survive "a copy that is half written" "$(any written)" 0 mem.ini
 survive "a copy that has just been written" "$(any renamed)" 17 mem.ini
 survive "a part of the state died with its rank" train.backward.kill@1:33 30 mem.ini dist.shard=gradients
 if [ -n "$long" ]; then
-    CHARL_RANKS_PER_NODE=2 survive "two nodes" train.backward.kill@3:12 11 mem.ini
+    CHARL_RANKS_PER_NODE=2 survive "two nodes" train.backward.kill@2:12 11 mem.ini
     survive "a rank that hangs" train.backward.stop@0:12 11 mem.ini dist.timeout=2
 fi
 # No copy, as no checkpoint, of what came of a data file that was cut, while a rank stalls.
 cp digits.h5 kept.h5
 rm -rf run shm
 mkdir shm
-killed train.backward.hang@2:10:3,train.backward.kill@1:18 4 mem.ini -q checkpoint.memory_interval=60 &
+killed train.backward.hang@2:10:3,train.backward.kill@1:18 3 mem.ini -q checkpoint.memory_interval=60 &
 until [ "$(reached run)" = 9 ] || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
-truncate -s 300000 digits.h5
+truncate -s -30000 digits.h5
 wait $!
 left "a data file that was cut" 0
 cat kept.h5 >digits.h5
@@ -160,9 +161,10 @@ cp -r run run.dead && cp -r shm shm.dead
 again() { rm -rf run shm && cp -r run.dead run && cp -r shm.dead shm; }
 newest=$(ls shm/charl-*/*/checkpoints/* | tail -n 1)
 case $newest in *step-00000017.h5) ;; *) fail "the newest copy is $newest" ;; esac
-# next CODE WHAT STEP [WARNING]: on 3 ranks the job continues from STEP, with one line that says why, and to the same end
+# next WHAT STEP [WARNING]: on $next_ranks the job continues from STEP, with one line that says why, and to the same end
+next_ranks=3
 next() {
-    expect 0 "$1" ranks 3 mem.ini
+    expect 0 "$1" ranks $next_ranks mem.ini
     says 1 "^  resumed .*/step-0*$2[.]h5 [(]step $2[)]"
     if [ -n "${3:-}" ]; then
         says 1 "^charl-train: warning: "
@@ -174,6 +176,7 @@ next() {
     again
 }
 next "a death" 17
+next_ranks=1
 rm -r shm/*
 next "the memory of the node is lost" 10 "none is left: the machine was started again, or they were removed"
 truncate -s 5000 "$newest"
@@ -207,16 +210,18 @@ says 1 "warning: step 3: no copy of the training state in memory: .*: not enough
 says 1 warning
 ended "no room"
 
-# Two nodes, of which each has a memory of its own: one loses it.
+# Two nodes of $each ranks, of which each has a memory of its own: one loses it.
+each=1
 apart() { # apart ARGUMENTS...
-    timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 env CHARL_SHM_DIR=shm CHARL_RANKS_PER_NODE=2 "$bin/charl-train" "$@" : -n 2 \
-        env CHARL_SHM_DIR=shm2 CHARL_RANKS_PER_NODE=2 "$bin/charl-train" "$@"
+    timeout 1500 mpirun -q --oversubscribe --bind-to none \
+        -n $each env CHARL_SHM_DIR=shm CHARL_RANKS_PER_NODE=$each "$bin/charl-train" "$@" : \
+        -n $each env CHARL_SHM_DIR=shm2 CHARL_RANKS_PER_NODE=$each "$bin/charl-train" "$@"
 }
 within= # of the second: the optimizer is sharded within nodes
 for lost in shm shm2; do
     rm -rf run shm shm2
     mkdir shm shm2
-    CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now $within >log 2>&1
+    CHARL_FAULT=train.backward.kill@$((2 * each - 1)):8 apart mem.ini -q $now $within >log 2>&1
     left "two nodes" 2
     rm -r $lost/*
     expect 0 "$lost is lost" apart mem.ini $within
@@ -224,7 +229,7 @@ for lost in shm shm2; do
     ended "$lost is lost"
     checks=$((checks + 1))
     [ -z "$(find shm2 -type f)" ] || fail "copies are left on the second node"
-    within="dist.shard=optimizer dist.shard_group=node"
+    each=2 within="dist.shard=optimizer dist.shard_group=node"
 done
 
 # The copies of a node are two, whatever ranks it had before.
@@ -240,7 +245,8 @@ left "a node less" 2
 
 # run.resume = must does not begin anew where the copy of a node does not reach the other.
 rm -rf run
-CHARL_FAULT=train.backward.kill@3:8 apart mem.ini -q $now >log 2>&1
+each=1
+CHARL_FAULT=train.backward.kill@1:8 apart mem.ini -q $now >log 2>&1
 rm -r shm2/*
 CHARL_FAULT=copies.room:* expect 5 "must" apart mem.ini run.resume=must
 says 1 "run.resume = must, but run holds no usable checkpoint; copies of the training state in memory: .*not enough room"
