@@ -260,6 +260,11 @@ typedef struct charl_fourier_config {
     int64_t octaves; /* default 8 */
 } charl_fourier_config;
 
+typedef struct charl_prelu_config {
+    bool by_channel; /* a weight for each channel; default: one for all */
+    double init;     /* default 0.25 */
+} charl_prelu_config;
+
 typedef struct charl_scale_config {
     double init; /* default 1 */
 } charl_scale_config;

@@ -145,12 +145,14 @@ class Bottlenecks(Layers):
 
 
 class Transposed(Layers):
-    """Images made smaller and larger again, a depthwise convolution, and group norms."""
+    """Images made smaller and larger again, a depthwise convolution, learned slopes, and group norms."""
 
     layers = {
         "down": "type = conv2d; channels = 8; kernel = 3; stride = 3; padding = 1",
-        "gn1": "type = group_norm; groups = 2; activation = relu",
+        "gn1": "type = group_norm; groups = 2",
+        "slopes": "type = prelu; by_channel = yes",
         "deep": "type = conv2d; channels = 8; kernel = 3; groups = 8",
+        "slope": "type = prelu; init = 0.4",
         "up": "type = conv_transpose2d; channels = 4; kernel = 3x4; stride = 2; padding = 1x0; "
               "output_padding = 1; groups = 2",
         "gn2": "type = group_norm; groups = 2; activation = silu",
@@ -162,8 +164,8 @@ class Transposed(Layers):
 
     def modules(self, channels, classes):
         return {"down": nn.Conv2d(channels, 8, 3, 3, 1), "gn1": nn.GroupNorm(2, 8),
-                "act1": nn.ReLU(), "deep": nn.Conv2d(8, 8, 3, padding=1, groups=8),
-                "up": nn.ConvTranspose2d(8, 4, (3, 4), 2, (1, 0), 1, groups=2),
+                "slopes": nn.PReLU(8), "deep": nn.Conv2d(8, 8, 3, padding=1, groups=8),
+                "slope": nn.PReLU(init=0.4), "up": nn.ConvTranspose2d(8, 4, (3, 4), 2, (1, 0), 1, groups=2),
                 "gn2": nn.GroupNorm(2, 4), "silu": nn.SiLU(),
                 "up2": nn.ConvTranspose2d(4, 6, 2, bias=False, dilation=(2, 1)),
                 "act2": nn.ELU(0.5), "flat": nn.Flatten(), "fc": nn.Linear(6 * 22 * 24, classes)}

@@ -90,6 +90,7 @@ STRUCTS = {
     "charl_attention_config": ("{.heads = 1}", LAYER % "attention"),
     "charl_class_token_config": ("{0}", LAYER % "class_token"),
     "charl_scale_config": ("{0}", LAYER % "scale"),
+    "charl_prelu_config": ("{0}", LAYER % "prelu"),
     "charl_pair_config": ("{.temperature = 1}", LAYER % "pair"),
     "charl_recurrent_config": ("{.hidden_size = 1, .num_layers = 1}", LAYER % "lstm"),
     "charl_mlp_config": ("{hidden, 1, 1}", "charl_model_add_mlp(fresh_model(), &s)"),

@@ -121,6 +121,7 @@ static const charl_conv_config up = {.channels = 3,
                                      .bias = true};
 static const charl_group_norm_config pairs = {.groups = 3, .eps = 1e-5};
 static const charl_scale_config tenth = {.init = 0.1F};
+static const charl_prelu_config by_channel = {.by_channel = true, .init = 0.1F};
 static const charl_recurrent_config stacked = {.hidden_size = 16, .num_layers = 2, .dropout = 0.25, .bias = true},
                                     one = {.hidden_size = 4, .num_layers = 1, .last = true},
                                     both_ways = {
@@ -390,6 +391,8 @@ static const struct layer_case {
     {"hardsigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"hardswish", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"prelu", NULL, {1, {5}}, {1, {5}}, {{"l.weight", {1, {1}}, 0, 0.25F, false}}},
+    {"prelu", &by_channel, {3, {3, 2, 5}}, {3, {3, 2, 5}}, {{"l.weight", {1, {3}}, 0, 0.1F, false}}},
     {"elu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"sigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
@@ -834,6 +837,7 @@ static void test_refused_inputs(void **state)
         {"transformer_block", &both, {2, {5, 8}}, "parallel = yes has no norm_at = sum"},
         {"rms_norm", NULL, {0, {0}}, "block.0: rms_norm needs"},
         {"scale", NULL, {0, {0}}, "block.0: scale needs"},
+        {"prelu", NULL, {0, {0}}, "block.0: prelu needs"},
         {"lstm", &one, {1, {5}}, "block.0: a recurrent layer needs"},
         {"gru", &one, {2, {0, 5}}, "block.0: a recurrent layer needs"},
         {"max_pool2d", &large, {3, {1, 4, 4}}, "block.0"},
