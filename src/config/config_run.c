@@ -174,6 +174,15 @@ static void check_rules(notes *n)
     }
 }
 
+static void check_model(notes *n)
+{
+    static const char *const of_scaling[] = {"rope_factor", "rope_low", "rope_high", "rope_original"};
+
+    for (size_t i = 0; !is_chosen(n, "model", "rope_scaling") && i < sizeof of_scaling / sizeof *of_scaling; i++) {
+        useless(n, "model", of_scaling[i], "model.rope_scaling is none");
+    }
+}
+
 static void check_data(notes *n)
 {
     static const char *const of_evaluations[][2] = {
@@ -208,6 +217,7 @@ charl_status charl__config_check_run(const charl_config *cfg, const charl__run_f
     check_intervals(&n);
     check_schedule(&n);
     check_rules(&n);
+    check_model(&n);
     check_data(&n);
     return n.st;
 }

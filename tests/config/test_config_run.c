@@ -315,6 +315,8 @@ static const struct {
     {&cut, "val_split = 0.2\n", NULL},
     {&ten, "shuffle_window = 64\n", "data.shuffle_window = 64 has no effect: data.shuffle is not blocks"},
     {&ten, "[eval]\nsample_tokens = 9\n", "eval.sample_tokens = 9 has no effect: there is no eval.sample_prompt"},
+    {&ten, "[model]\ntype = gpt\nrope_factor = 4\n", "model.rope_factor = 4 has no effect: model.rope_scaling is none"},
+    {&ten, "[model]\ntype = gpt\nrope_factor = 4\nrope_scaling = linear\n", NULL},
     {&ten, "[eval]\nsample_tokens = 64\n", NULL}, /* the default, as config.ini in a run directory has it */
 };
 
@@ -325,7 +327,8 @@ static void test_runs(void **state)
         charl_config *cfg = NULL;
         charl__text text = {0}, said = {0};
 
-        charl_assert_ok(charl__text_printf(&text, "[model]\ntype = mlp\n[data]\npath = a.h5\n%s", cases[i].set));
+        charl_assert_ok(charl__text_printf(&text, "[data]\npath = a.h5\n%s%s", cases[i].set,
+                                           strstr(cases[i].set, "[model]") ? "" : "[model]\ntype = mlp\n"));
         charl_assert_ok(charl_config_parse("a.ini", charl__text_string(&text), text.length, NULL, 0, &cfg));
         charl_assert_ok(charl__config_check_run(cfg, cases[i].facts, &said));
         if (cases[i].said ? strncmp(charl__text_string(&said), cases[i].said, strlen(cases[i].said)) != 0
