@@ -75,6 +75,24 @@ charl_shape charl__task_input_shape(const charl_config *config, const charl_shap
     return s;
 }
 
+/* Models with a key image_size take images of that size only. */
+static charl_status check_image_size_of_model(const charl_config *config, const charl_dataset_info *data)
+{
+    const charl_shape x = charl__task_input_shape(config, &data->x_shape);
+    int64_t size;
+
+    if (charl_config_get_int(config, "model.image_size", &size) != CHARL_OK) {
+        charl_error_clear();
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(
+        x.ndim != 3 || (x.dim[1] == size && x.dim[2] == size), CHARL_ERR_CONFIG,
+        "model.image_size = %lld, but the images of %s are %lld x %lld; HINT model.image_size = their size, or "
+        "data.image_size = %lld, which takes the middle of larger images",
+        (long long)size, data->path, (long long)x.dim[1], (long long)x.dim[2], (long long)size);
+    return CHARL_OK;
+}
+
 /* A loss of numbers would treat -1 as a number; data that always count must contain a target that does. */
 static charl_status check_ignored(const charl__loss *loss, charl_target_kind targets, const charl_dataset_info *data)
 {
@@ -106,6 +124,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 
     CHARL_TRY(check_tokens(config, data));
     CHARL_TRY(check_image_size(config, data));
+    CHARL_TRY(check_image_size_of_model(config, data));
     CHARL_TRY(charl__config_outputs(config, data->fields, &named));
     if (named.n >
         0) { /* of a whole model, which has one; the layers of a sequential one say how many values they give */

@@ -154,6 +154,16 @@ def check_refused(name, lines, key, folder):
         sys.exit(f"{name}: {message}")
 
 
+def check_other_size(folder):
+    """The images of the data are not those of the model."""
+    config = folder / "size.ini"
+    published.run(environment.BIN / "charl", "data", "make", "digits", folder / "digits.h5", "--train", 16, "--val", 8)
+    config.write_text(f"[run]\noutput_dir = {folder}/size\n[data]\npath = {folder}/digits.h5\n[model]\ntype = vit\n[train]\nbatch_size = 8\n")
+    message = published.run(environment.BIN / "charl-train", config, code=2)
+    if "model.image_size = 224, but the images of " not in message or "are 28 x 28" not in message:
+        sys.exit(f"other size: {message}")
+
+
 def check_old_vit(folder):
     """Names of the files that torchvision publishes, which it renames as it loads them."""
     model = vit_of_torchvision()
@@ -173,6 +183,7 @@ def main():
                 published.check(name, lines, make(), pathlib.Path(folder))
         if len(sys.argv) == 1:
             check_old_vit(pathlib.Path(folder))
+            check_other_size(pathlib.Path(folder))
         for name, (lines, key) in REFUSED.items():
             check_refused(name, lines, key, pathlib.Path(folder))
     return 0
