@@ -589,7 +589,7 @@ static void test_mutations(void **state)
 {
     static const char bytes[] = "[]=#;\"\\ \n\t,.${}0123456789abcxyz_-+\x01\x80\xff";
     const int n = charl_test_env_is_on("CHARL_TEST_LONG")    ? 300000
-                  : charl_test_env_is_on("CHARL_TEST_SHORT") ? 5000 / charl_test_each(5)
+                  : charl_test_env_is_on("CHARL_TEST_SHORT") ? 5000 / charl_test_each(20)
                                                              : 50000;
     const long live = charl_test_live();
     uint64_t x = 88172645463325252ULL;

@@ -208,7 +208,7 @@ long charl_test_fail_every_acquisition(charl_status (*scenario)(void *ctx), void
 
     charl_assert_ok(scenario(ctx)); /* also fills caches that outlive it */
     live = charl__live();
-    for (nth = 1;; nth += nth < 32 ? 1 : charl_test_each(23)) {
+    for (nth = 1;; nth += nth < 16 ? 1 : charl_test_each(67)) {
         charl_status st;
         long pending;
 

@@ -108,8 +108,8 @@ int charl_test_each(int n);
 
 /** Run `scenario` once, then with the 1st, 2nd, ... acquisition failing until it no longer reaches
  * that many. Fails the test when an injected failure is not reported, has no message, or leaves
- * something alive. Returns how many acquisitions there were (at least one). After the 32nd each
- * charl_test_each(23). */
+ * something alive. Returns how many acquisitions there were (at least one). After the 16th each
+ * charl_test_each(67). */
 long charl_test_fail_every_acquisition(charl_status (*scenario)(void *ctx), void *ctx);
 
 #endif
