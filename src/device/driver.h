@@ -72,9 +72,10 @@ typedef struct charl__driver {
     void (*event_retain)(charl__driver_event *e);
     void (*event_release)(charl_device *dev, charl__driver_event *e);
 
-    /** A program from source, concatenated, compiled with `options`; ERR_KERNEL with the build log. */
+    /** A program from source, concatenated, compiled with `options`; `key` identifies all of these, or is NULL.
+     *  ERR_KERNEL with the build log. */
     charl_status (*program_build)(charl_device *dev, const char *file, const char *const source[3], const char *options,
-                                  charl__driver_program **out);
+                                  const char *key, charl__driver_program **out);
     /** A program from the output of program_binary; NULL if the driver rejects it. */
     charl_status (*program_load)(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
                                  charl__driver_program **out);

@@ -262,7 +262,7 @@ static charl_status build(charl_device *dev, const charl__program *p, charl__dri
     if (is_for_sm90a(p)) {
         CHARL_TRY(charl__sm90a_build(dev, p->file, source, &p->sm90a, out));
     } else {
-        CHARL_TRY(dev->driver->program_build(dev, p->file, source, p->options, out));
+        CHARL_TRY(dev->driver->program_build(dev, p->file, source, p->options, p->key, out));
     }
     dev->counters.programs_built++;
     return charl__cache_store(dev, p->key, *out);

@@ -256,14 +256,14 @@ static charl_status peers_exchange(charl_comm *c, int leader)
 }
 
 /* How `n` ranks of this node wait for others: if there are more than its cores, ranks that poll would keep from running those that
- * they wait for. */
+ * they wait for. Simulated ranks nap at once then: when all do, none waits longer, as the clock jumps. */
 static void choose_waiting(charl_comm *c, int n)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const double crowd = cores > 0 ? (double)n / (double)(CROWD * cores) : 1;
 
     c->spins = cores >= n ? 100 : 0; /* two ranks may still share a core */
-    c->yields = crowd > 1 ? 1 : YIELDS;
+    c->yields = crowd > 1 || (c->is_team && n > cores) ? 1 : YIELDS;
     c->nap_s = 500e-6 * (crowd > 1 ? crowd : 1);
 }
 

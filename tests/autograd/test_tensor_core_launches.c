@@ -50,7 +50,7 @@ static void remove_ptx(char *text)
 }
 
 static charl_status build(charl_device *device, const char *file, const char *const source[3], const char *options,
-                          charl__driver_program **out)
+                          const char *key, charl__driver_program **out)
 {
     char *text[3];
     charl_status st;
@@ -60,7 +60,7 @@ static charl_status build(charl_device *device, const char *file, const char *co
         text[i] = copy_of(source[i] ? source[i] : "");
         remove_ptx(text[i]);
     }
-    st = charl__driver_opencl.program_build(device, file, (const char *const *)text, options, out);
+    st = charl__driver_opencl.program_build(device, file, (const char *const *)text, options, key, out);
     for (int i = 0; i < 3; i++) {
         free(text[i]);
     }
@@ -74,7 +74,7 @@ charl_status __wrap_charl__sm90a_build(charl_device *device, const char *file, c
                                        const charl__sm90a *target, charl__driver_program **out)
 {
     (void)target;
-    return build(device, file, source, "-cl-std=CL1.2 -w", out);
+    return build(device, file, source, "-cl-std=CL1.2 -w", NULL, out);
 }
 
 static charl_status keep_nothing(charl_device *device, charl__driver_program *p, unsigned char **data, size_t *bytes)

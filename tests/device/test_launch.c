@@ -608,7 +608,7 @@ static void check_build_after_fault(charl_device *dev)
     const char *const source[3] = {"", "", "kernel void k(void) {}"};
     cl_program program = NULL;
 
-    charl_assert_ok(charl__opencl_build(dev, "innocent", source, "", &program));
+    charl_assert_ok(charl__opencl_build(dev, "innocent", source, "", "innocent", &program));
     charl_assert_ok(charl_device_sync(dev));
     launch(dev, b, "h.0.mlp");
     launch(dev, b, "h.1.mlp");

@@ -608,10 +608,11 @@ cleanup:
 }
 
 static charl_status program_build(charl_device *dev, const char *file, const char *const source[3], const char *options,
-                                  charl__driver_program **out)
+                                  const char *key, charl__driver_program **out)
 {
     char *text = NULL, log[JIT_LOG] = "";
 
+    (void)key;
     *out = NULL;
     CHARL_TRY(charl__opencl_ptx(dev, file, source, options, &text));
     CHARL_TRY(program_of(dev, text, log, out));

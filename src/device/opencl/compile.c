@@ -76,14 +76,33 @@ void charl__opencl_program_release(cl_program program)
     }
 }
 
+/* One that another device has built; NULL if there is none. */
+static charl_status take(charl_device *dev, const char *key, cl_program *out)
+{
+    charl_status st;
+
+    CHARL_TRY(charl__opencl_context(dev));
+    *out = key ? charl__opencl_program_find(dev->opencl->shared, key) : NULL;
+    st = *out ? charl__acquire("program") : CHARL_OK;
+    if (st != CHARL_OK) {
+        clReleaseProgram(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
 charl_status charl__opencl_build(charl_device *dev, const char *file, const char *const source[3], const char *options,
-                                 cl_program *out)
+                                 const char *key, cl_program *out)
 {
     charl_status st = CHARL_OK;
     charl__text quick = {0};
     cl_program program = NULL;
     cl_int err = CL_BUILD_PROGRAM_FAILURE;
 
+    CHARL_TRY(take(dev, key, out));
+    if (*out) {
+        return CHARL_OK;
+    }
     CHARL_TRY_CLEANUP(create(dev, file, source, &program));
     if (dev->pocl) {
         CHARL_TRY_CLEANUP(charl__text_printf(&quick, "%s" WITHOUT_HEADER, options));
@@ -98,6 +117,9 @@ charl_status charl__opencl_build(charl_device *dev, const char *file, const char
         CHARL_TRY_CLEANUP(charl__opencl_build_failed(dev, program, file, err));
     }
     CHARL_TRY_CLEANUP(show_log(dev, program, file));
+    if (key) {
+        CHARL_TRY_CLEANUP(charl__opencl_program_keep(dev->opencl->shared, key, program));
+    }
     *out = program;
     program = NULL;
 cleanup:

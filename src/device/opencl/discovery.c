@@ -1,6 +1,7 @@
 /* Lists every device of every platform, in an order independent of the platforms' order: discrete GPUs
  * by PCI address, integrated GPUs, accelerators, CPUs. Devices that cannot compile or are not
  * available are not listed. */
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -255,6 +256,38 @@ static charl_status find(charl__found *out, int *count)
     return CHARL_OK;
 }
 
+/* The process that opened OpenCL; 0: none. */
+static _Atomic(long) user;
+static bool is_alone;
+
+/* A forked process has this thread only. */
+static void before_fork(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    int n = 0;
+
+    for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        n += e->d_name[0] != '.';
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    is_alone = n == 1;
+}
+
+/* OpenCL had no threads: its state is whole here too. */
+static void in_child(void)
+{
+    if (is_alone && atomic_load(&user) != 0) {
+        atomic_store(&user, (long)getpid());
+    }
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, NULL, in_child);
+}
+
 /* The first query initializes a driver, and PoCL's is not thread-safe. PoCL and its LLVM then also
  * replace the program's signal handlers (LLVM's swallows the first SIGQUIT and SIGUSR1), so
  * the program's own are restored. */
@@ -264,17 +297,18 @@ charl_status charl__devices_find(charl__found *out, int *count)
                                   SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGSYS,  SIGPIPE, SIGXCPU, SIGXFSZ};
     enum { N = sizeof signals / sizeof signals[0] };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static _Atomic(long) user; /* the process that opened OpenCL */
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sigaction action[N];
     charl_status st;
     long nobody = 0;
 
-    CHARL_REQUIRE(atomic_compare_exchange_strong(&user, &nobody, (long)getpid()) || nobody == (long)getpid(),
-                  CHARL_ERR_INVALID,
-                  "process %ld had used OpenCL when it forked this one, which OpenCL does not survive; HINT fork "
-                  "first, and open devices in "
-                  "the child alone",
-                  nobody);
+    pthread_once(&once, watch_forks);
+    CHARL_REQUIRE(
+        atomic_compare_exchange_strong(&user, &nobody, (long)getpid()) || nobody == (long)getpid(), CHARL_ERR_INVALID,
+        "process %ld had used OpenCL when it forked this one, which threads of OpenCL do not survive; HINT fork "
+        "first, and open devices in "
+        "the child alone",
+        nobody);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < N; i++) {
         sigaction(signals[i], NULL, &action[i]);

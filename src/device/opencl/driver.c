@@ -35,9 +35,7 @@ void *charl__buffer_cl_mem(const charl__buffer *b)
 
 charl_status charl__opencl_context(charl_device *dev)
 {
-    cl_platform_id platform = dev->found.platform;
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
-    cl_int err = CL_SUCCESS;
+    charl_status st;
 
     if (!dev->opencl) {
         CHARL_TRY(charl__alloc(sizeof *dev->opencl, &dev->opencl));
@@ -45,13 +43,12 @@ charl_status charl__opencl_context(charl_device *dev)
     }
     if (!dev->opencl->context) {
         CHARL_TRY(charl__acquire("OpenCL context"));
-        dev->opencl->context = clCreateContext(properties, 1, &dev->opencl->id, NULL, NULL, &err);
-        if (err != CL_SUCCESS) {
-            dev->opencl->context = NULL;
+        st = charl__opencl_context_get(dev, &dev->opencl->shared);
+        if (st != CHARL_OK) {
             charl__drop();
-            CHARL_FAIL(charl__opencl_error(err).status, "clCreateContext on %s: %s", dev->info.name,
-                       charl__opencl_error(err).text);
+            return st;
         }
+        dev->opencl->context = charl__opencl_context_of(dev->opencl->shared);
     }
     return CHARL_OK;
 }
@@ -90,7 +87,7 @@ void charl__opencl_close(charl_device *dev)
         }
     }
     if (cl->context) {
-        clReleaseContext(cl->context);
+        charl__opencl_context_put(cl->shared);
         charl__drop();
     }
     charl_free(cl);
@@ -272,9 +269,9 @@ static void event_release(charl_device *dev, charl__driver_event *e)
 }
 
 static charl_status program_build(charl_device *dev, const char *file, const char *const source[3], const char *options,
-                                  charl__driver_program **out)
+                                  const char *key, charl__driver_program **out)
 {
-    return charl__opencl_build(dev, file, source, options, (cl_program *)out);
+    return charl__opencl_build(dev, file, source, options, key, (cl_program *)out);
 }
 
 static charl_status program_load(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
