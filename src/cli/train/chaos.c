@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include <charl/checkpoint.h>
+#include <charl/device.h>
 #include <charl/log.h>
 #include "cli/train/train.h"
 
@@ -191,14 +192,14 @@ static int draw_faults(uint64_t *state, int ranks, int64_t steps, fault faults[M
     return n;
 }
 
-/* This process becomes a start of the job. Does not return. */
-static void start(const story *s, int ranks, const char *rules, bool dry_run, const char *log)
+/* This process becomes a start of the job. Returns its exit status, unless it ends without. */
+static int start(const story *s, int ranks, const char *rules, bool dry_run, const char *log)
 {
     charl__train_args args = *s->args;
     char dir[PATH_MAX + 32];
 
     if (!freopen(log, "w", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0 || charl_fault_add(rules) != CHARL_OK) {
-        _exit(CHARL__EXIT_USAGE);
+        return CHARL__EXIT_USAGE;
     }
     snprintf(dir, sizeof dir, "run.output_dir=%s/run", s->dir);
     args.overrides[args.n_overrides++] = (charl_config_override){dir, "--chaos"};
@@ -210,28 +211,40 @@ static void start(const story *s, int ranks, const char *rules, bool dry_run, co
     args.color = 0;
     charl_log_set_level(CHARL_LOG_INFO); /* says which faults happen */
     charl__train_block_signals();
-    exit(s->work(&args));
+    return s->work(&args);
+}
+
+/* A process that ends with the one that began it; 0 in it, -1: an error, which has been said. */
+static pid_t begin_process(void)
+{
+    const pid_t parent = getpid();
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0) {
+        (void)charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "cannot start a process: %s", strerror(errno));
+    }
+    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) {
+        _exit(KILLED);
+    }
+    return pid;
 }
 
 /* Run a start and wait for it. Returns its exit status as a shell has it, -1 if it did not end in time. */
 static int run_start(const story *s, int ranks, const char *rules, bool dry_run, const char *log)
 {
     const double begun_s = charl__cli_clock_s();
-    const pid_t supervisor = getpid();
+    const pid_t pid = begin_process();
     bool is_late = false;
     int status = 0;
-    pid_t pid, ended;
+    pid_t ended;
 
-    fflush(NULL);
-    pid = fork();
     if (pid < 0) {
-        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "cannot start a process: %s", strerror(errno));
+        return CHARL__EXIT_INTERNAL;
     }
     if (pid == 0) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != supervisor) {
-            _exit(KILLED);
-        }
-        start(s, ranks, rules, dry_run, log);
+        exit(start(s, ranks, rules, dry_run, log));
     }
     while ((ended = waitpid(pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
         if (!is_late && s->patience_s > 0 && charl__cli_clock_s() - begun_s > s->patience_s) {
@@ -420,24 +433,23 @@ static int count_steps(const story *whole, int64_t *steps)
     return st == CHARL_OK ? 0 : charl__cli_fail(st);
 }
 
-static int run_seeds(const charl__train_args *args, int (*work)(const charl__train_args *args), const char *base)
+static int run_seeds(const story *whole, const char *base)
 {
+    const charl__train_args *args = whole->args;
     const double begun_s = charl__cli_clock_s();
-    story whole = {.args = args, .work = work, .name = "undisturbed"};
     int64_t seeds = 0, survived = 0, starts = 0, happened = 0, steps = 0;
-    int code = story_run(&whole, NULL, base);
+    int code = count_steps(whole, &steps);
 
-    code = code ? code : count_steps(&whole, &steps);
     if (code) {
         return code;
     }
     for (int64_t seed = args->chaos_first; seed <= args->chaos_last; seed++, seeds++) {
-        story s = {.args = args, .work = work, .seed = seed, .steps = steps > 0 ? steps : 1};
+        story s = {.args = args, .work = whole->work, .seed = seed, .steps = steps > 0 ? steps : 1};
         int failed;
 
         s.patience_s = PATIENCE_S + 20 * (charl__cli_clock_s() - begun_s) / (double)(1 + starts);
         snprintf(s.name, sizeof s.name, "seed-%" PRId64, seed);
-        failed = story_run(&s, &whole, base);
+        failed = story_run(&s, whole, base);
         starts += s.starts;
         happened += s.happened;
         survived += failed == 0;
@@ -455,10 +467,90 @@ static int run_seeds(const charl__train_args *args, int (*work)(const charl__tra
     printf("%" PRId64 " of %" PRId64 " seeds survived: %" PRId64 " starts, %" PRId64 " faults happened, %.0f s\n",
            survived, seeds, starts, happened, charl__cli_clock_s() - begun_s);
     if (code == 0) {
-        remove_folder(whole.dir);
+        remove_folder(whole->dir);
         (void)rmdir(base);
     }
     return code;
+}
+
+/* Whether a process that is forked from this one can open devices. Threads of most devices do not survive that. */
+static bool can_fork(void)
+{
+    const pid_t pid = begin_process();
+    int status = 1, count;
+
+    if (pid == 0) {
+        _exit(charl_device_list(NULL, 0, &count) == CHARL_OK ? 0 : 1);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status == 0;
+}
+
+/* The undisturbed training in this process. Starts that are forked from it need neither load libraries nor build programs, which takes longer
+ * than a short training. *is_warm: it can fork them. Returns the exit status, unless the process ends without. */
+static int train_undisturbed(const story *whole, const char *select, const char *log, bool *is_warm)
+{
+    const int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    const charl_device_request request = {sizeof request, .select = select, .local_size = whole->args->simulate_ranks,
+                                          .share = true};
+    charl_device *kept; /* for the starts, with its programs */
+    int code;
+
+    if (charl_device_open(&request, &kept) != CHARL_OK) {
+        kept = NULL; /* the training will say why */
+    }
+    code = start(whole, whole->args->simulate_ranks, "", false, log);
+    if (fflush(NULL) != 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0) {
+        _exit(CHARL__EXIT_DISK);
+    }
+    (void)close(out);
+    (void)close(err);
+    *is_warm = kept && can_fork();
+    if (!*is_warm) {
+        charl_device_close(kept);
+    }
+    return code;
+}
+
+/* The undisturbed training, then the seeds, in its process if that is possible. */
+static int run(story *whole, const char *select, const char *base)
+{
+    char log[PATH_MAX + 32];
+    bool is_warm = false, is_trained;
+    int code = story_begin(whole, base), status = 0, ends[2];
+    pid_t pid;
+
+    if (code) {
+        return code;
+    }
+    snprintf(log, sizeof log, "%s/start-%d.log", whole->dir, ++whole->starts);
+    printf("%s: %d ranks, no faults\n", whole->name, whole->args->simulate_ranks);
+    pid = pipe(ends) == 0 ? begin_process() : -1;
+    if (pid < 0) {
+        return CHARL__EXIT_INTERNAL;
+    }
+    if (pid == 0) {
+        code = train_undisturbed(whole, select, log, &is_warm);
+        if (code == 0 && write(ends[1], &is_warm, sizeof is_warm) != sizeof is_warm) {
+            code = CHARL__EXIT_INTERNAL;
+        }
+        (void)close(ends[1]);
+        exit(charl__cli_end(code == 0 && is_warm ? run_seeds(whole, base) : code));
+    }
+    (void)close(ends[1]);
+    is_trained = read(ends[0], &is_warm, sizeof is_warm) == sizeof is_warm;
+    (void)close(ends[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!is_trained) {
+        return say_end(whole, code, false, log);
+    }
+    if (is_warm && !WIFEXITED(status)) {
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "the process of the seeds ended with exit status %d", code);
+    }
+    return is_warm ? code : run_seeds(whole, base);
 }
 
 int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__train_args *args))
@@ -467,7 +559,7 @@ int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__t
     const char *dir;
     char base[PATH_MAX];
     charl_status st;
-    int length;
+    int length, code;
 
     charl__train_unblock_signals();
     if (charl_launcher_size() > 1) {
@@ -486,13 +578,17 @@ int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__t
     for (length = (int)strnlen(dir, 3900); length > 1 && dir[length - 1] == '/'; length--) {
     }
     snprintf(base, sizeof base, "%.*s-chaos", length, dir);
-    charl_config_destroy(config);
     for (char *p = base + 1; (p = strchr(p, '/')) != NULL; *p++ = '/') { /* the folders that it lies in */
         *p = '\0';
         (void)mkdir(base, 0777);
     }
     if (mkdir(base, 0777) != 0 && errno != EEXIST) {
-        return charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", base, strerror(errno));
+        code = charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", base, strerror(errno));
+    } else {
+        (void)setenv("POCL_DEVICES", "basic", 0); /* this device of PoCL has no threads */
+        code = run(&(story){.args = args, .work = work, .name = "undisturbed"},
+                   charl__cli_text(config, "device.select"), base);
     }
-    return run_seeds(args, work, base);
+    charl_config_destroy(config);
+    return code;
 }

@@ -154,15 +154,23 @@ static void *handle_signals(void *ctx)
     return NULL;
 }
 
+static pthread_t watcher;
+
 charl_status charl__train_watch_signals(atomic_int *stop, bool will_resume)
 {
-    pthread_t thread;
-
     atomic_store(&resumes, will_resume);
-    CHARL_REQUIRE(pthread_create(&thread, NULL, handle_signals, stop) == 0, CHARL_ERR_NOMEM,
+    atomic_store(&has_begun, false); /* an earlier training of this process may have */
+    atomic_store(&first_signal, 0);
+    atomic_store(stop, 0);
+    CHARL_REQUIRE(pthread_create(&watcher, NULL, handle_signals, stop) == 0, CHARL_ERR_NOMEM,
                   "cannot start the signal thread");
-    pthread_detach(thread);
     return CHARL_OK;
+}
+
+void charl__train_unwatch_signals(void)
+{
+    pthread_cancel(watcher);
+    pthread_join(watcher, NULL);
 }
 
 void charl__train_begun(void)
