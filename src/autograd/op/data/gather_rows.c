@@ -75,7 +75,7 @@ static charl_status enqueue(const charl__enqueue *e)
     const bool norm = e->n_in == 4, padded = e->op == &charl_op_gather_tokens;
     const bool is_int = padded || is_integer_target(source->dtype);
     const bool is_second = !norm && !padded && bad_word(source->dtype);
-    const int64_t stretch = is_second || charl__is_ungrouped(e->dev) || n < LONG_ROW ? GROUP : STRETCH;
+    const int64_t stretch = is_second || n < (charl__is_ungrouped(e->dev) ? STRETCH : LONG_ROW) ? GROUP : STRETCH;
     charl__launch l = {.file = "data/gather_rows",
                        .entry = "charl_gather_rows",
                        .params = {{"SRC", .text = charl__source_type(source->dtype)},
