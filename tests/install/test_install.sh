@@ -1,6 +1,6 @@
 #!/bin/sh
 # The installed tree, at another place than it was installed to: headers alone in C11 and C++17, the symbols of the libraries, and the
-# examples, built by find_package and by pkg-config, outside of the source tree. The same weights on 1 to 4 ranks.
+# examples, built by find_package and by pkg-config, outside of the source tree. The same weights on one rank and on several.
 # Environment: CHARL_BUILD_DIR, CHARL_LIBDIR (relative to the prefix), CHARL_TEST_FLAGS (what sanitizers need).
 here=$(cd "$(dirname "$0")" && pwd)
 build=${CHARL_BUILD_DIR:?} libdir=${CHARL_LIBDIR:?} flags=${CHARL_TEST_FLAGS:-}
@@ -96,22 +96,20 @@ says 1 "bad.ini:7: .layer gate. start: 50 is out of range"
 expect 0 "train_mlp" by_cmake/train_mlp digits.h5
 says 4 "^step [0-9]+  loss"
 expect 0 "train_mlp by pkg-config" ./train_mlp digits.h5
-for n in 1 2 3 4; do
+for n in 1 3; do
     expect 0 "train_ddp on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/train_ddp digits.h5
     says 1 "^weights "
     cp log ddp.$n
     checks=$((checks + 1))
     cmp -s ddp.1 ddp.$n || { fail "train_ddp differs on $n ranks"; diff ddp.1 ddp.$n; }
 done
-for n in 1 2; do
-    expect 0 "train_ddp in 3 passes on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/train_ddp digits.h5 3
-    checks=$((checks + 1))
-    cmp -s ddp.1 log || { fail "train_ddp differs in 3 passes on $n ranks"; diff ddp.1 log; }
-done
+expect 0 "train_ddp in 3 passes on 2 ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n 2 by_cmake/train_ddp digits.h5 3
+checks=$((checks + 1))
+cmp -s ddp.1 log || { fail "train_ddp differs in 3 passes on 2 ranks"; diff ddp.1 log; }
 expect 1 "train_ddp in more passes than slices" by_cmake/train_ddp digits.h5 9
 says 1 "^train_ddp: passes = 9, but a rank has 8 of the 8 slices"
 for program in gan actor_critic; do
-    for n in 1 2 3; do
+    for n in 1 2; do
         expect 0 "$program on $n ranks" timeout 1500 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/$program
         says 3 "^step "
         cp log $program.$n
