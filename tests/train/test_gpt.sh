@@ -1,6 +1,6 @@
 #!/bin/sh
 # Transformers, GPT-2's kind and Llama's: the same bits for any number of ranks, with dropout and with one matrix for
-# embedding and head, and after stopping and going on with another number; they learn; what does not fit.
+# embedding and head, and after stopping and going on with another number; they learn; what does not fit. CHARL_TEST_LONG=1: one row on each rank, too.
 . "$(dirname "$0")/common.sh"
 
 make_gpt
@@ -21,7 +21,7 @@ share = yes
 INI
 sed 's/^dropout.*/n_kv_head = 2\nnorm = rms\nmlp = swiglu\npositions = rotary\ntie_weights = no/' gpt.ini >llama.ini
 
-for n in 1 3 8; do
+for n in 1 3 ${long:+8}; do
     expect 0 "gpt on $n ranks" ranks $n gpt.ini -q -o gpt-$n
     [ $n -eq 1 ] || same "gpt on $n ranks" gpt-1 gpt-$n
 done

@@ -51,11 +51,13 @@ loss_of() {
 }
 for base in bf16 int8 int4; do
     expect 0 "$base" lora 1 -o packed lora.base=$base
-    export CHARL_FAULT="train.stop:4"
-    expect 75 "$base stopped on 2 ranks" lora 2 -o more$base lora.base=$base
-    unset CHARL_FAULT
-    expect 0 "$base gone on with 1" lora 1 -o more$base lora.base=$base
-    same "$base" packed more$base
+    if [ $base != int8 ] || [ -n "$long" ]; then # packed in blocks as int4
+        export CHARL_FAULT="train.stop:4"
+        expect 75 "$base stopped on 2 ranks" lora 2 -o more$base lora.base=$base
+        unset CHARL_FAULT
+        expect 0 "$base gone on with 1" lora 1 -o more$base lora.base=$base
+        same "$base" packed more$base
+    fi
     checks=$((checks + 1))
     awk -v a="$(loss_of packed)" -v b="$(loss_of one)" 'BEGIN { d = a - b; exit !(a > 0 && a != b && d * d < 0.0009) }' ||
         fail "$base: $(loss_of packed), in f32 $(loss_of one)"

@@ -8,7 +8,7 @@ set -- mlp.ini -q train.batch_size=320 train.slices=320 train.max_steps=3 train.
 expect 0 "8 ranks in one pass" ranks 8 "$@" -o whole
 expect 0 "1 rank" ranks 1 "$@" -o one
 same "1 rank" whole one
-for passes in 7 80 320; do
+for passes in 7 320; do
     expect 0 "$passes passes" ranks 1 "$@" -o p train.grad_accum_steps=$passes
     same "$passes passes" whole p
     rm -rf p
@@ -33,7 +33,7 @@ says 1 "error: .*train.grad_accum_steps = 81, but a rank here has 80 of the 80 s
 
 set -- cnn.ini -q model.batch_norm=no train.batch_size=96 train.slices=96 train.max_steps=3 data.augment=flip,crop:2,mixup:0.4
 expect 0 "cnn on 2 ranks" ranks 2 "$@" -o cnn-2
-for passes in 2 5 96; do
+for passes in 5 96; do
     expect 0 "cnn in $passes passes" ranks 1 "$@" -o cnn-1 train.grad_accum_steps=$passes
     same "cnn in $passes passes" cnn-2 cnn-1
     rm -rf cnn-1
@@ -64,7 +64,7 @@ interval = 1
 share = yes
 INI
 expect 0 "gpt on 2 ranks" ranks 2 gpt.ini -q -o gpt-2
-for passes in 1 32 128; do
+for passes in 1 128; do
     expect 0 "gpt in $passes passes" ranks 1 gpt.ini -q -o gpt-1 train.grad_accum_steps=$passes
     same "gpt in $passes passes" gpt-2 gpt-1
     rm -rf gpt-1
