@@ -2,19 +2,18 @@
 # Training in bf16, f16 and fp8, and with products of integers: the same bits for any number of ranks and after resuming, the loss scale among what goes on, and
 # what the configuration refuses. On MNIST, with the IDX files in $CHARL_TEST_DATA/mnist10k, agreement with f32: see below.
 data=${CHARL_TEST_DATA:-}/mnist10k
+rows=80
 . "$(dirname "$0")/common.sh"
 
-# Dropout and batch normalisation on 1, 2 and 3 ranks. Both types compile their kernels at the same time.
+# Dropout and batch normalisation on 1 and 3 ranks. Both types compile their kernels at the same time.
 ranks 1 cnn.ini -q -o bf16-1 train.precision=bf16 >bf16.log 2>&1 &
 ranks 1 cnn.ini -q -o f16-1 train.precision=f16 >f16.log 2>&1
 wait
 for p in bf16 f16; do
     checks=$((checks + 1))
     [ -f $p-1/last.h5 ] || { fail "cnn in $p on 1 rank"; cat $p.log; }
-    for n in 2 3; do
-        expect 0 "cnn in $p on $n ranks" ranks $n cnn.ini -q -o $p-$n train.precision=$p
-        same "cnn in $p on $n ranks" $p-1 $p-$n
-    done
+    expect 0 "cnn in $p on 3 ranks" ranks 3 cnn.ini -q -o $p-3 train.precision=$p
+    same "cnn in $p on 3 ranks" $p-1 $p-3
 done
 checks=$((checks + 1))
 cmp -s bf16-1/metrics.csv f16-1/metrics.csv && fail "bf16 and f16 have the same losses"
@@ -48,10 +47,8 @@ INI
 sed 's/^dropout.*/n_kv_head = 2\nmlp = swiglu\npositions = rotary\ntie_weights = no/' gpt.ini >llama.ini
 for model in mlp llama; do
     expect 0 "$model in fp8 on 1 rank" ranks 1 $model.ini -q -o $model-fp8-1 train.precision=fp8
-    for n in 2 3 4; do
-        expect 0 "$model in fp8 on $n ranks" ranks $n $model.ini -q -o $model-fp8-$n train.precision=fp8
-        same "$model in fp8 on $n ranks" $model-fp8-1 $model-fp8-$n
-    done
+    expect 0 "$model in fp8 on 3 ranks" ranks 3 $model.ini -q -o $model-fp8-3 train.precision=fp8
+    same "$model in fp8 on 3 ranks" $model-fp8-1 $model-fp8-3
     resumes "$model in fp8" $model-fp8-1 4 $model.ini -q train.precision=fp8
 done
 expect 0 "fp8 in the plan" ranks 1 mlp.ini --dry-run train.precision=fp8
@@ -158,6 +155,6 @@ agree() {
         within "$_loss" "$(val loss "$1-$p")" "$(awk -v l="$_loss" 'BEGIN { print 0.03 * l }')" || fail "$1 in $p: loss"
     done
 }
-agree mnist-mlp 3
+agree mnist-mlp 2
 [ -n "$long" ] && agree mnist-cnn 2
 finish
