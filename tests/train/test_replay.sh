@@ -1,6 +1,7 @@
 #!/bin/sh
 # Steps of a run computed again (charl replay): whatever the ranks, with dropout, augmentation, batch norm, passes, half precision, a moving
 # average, windows of tokens; from any checkpoint or from the beginning; and what is told of a step.
+rows=80
 . "$(dirname "$0")/common.sh"
 
 # replay CODE WHAT ARGUMENTS...: its output in log
@@ -87,14 +88,14 @@ cp four/run.lock kept.lock
 expect 2 "in the place of the run's record" "$bin/charl" checkpoint at four --step 8 -o four/run.lock
 cmp -s four/run.lock kept.lock || fail "run.lock was replaced"
 expect 2 "nowhere" "$bin/charl" checkpoint at four --step 8
-"$bin/charl" data make digits other.h5 -t 320 -v 100 --seed 9 >/dev/null || exit 1
+"$bin/charl" data make digits other.h5 -t $rows -v 25 --seed 9 >/dev/null || exit 1
 at 3 "other data" four 8 data.path=other.h5
 says 1 'error: other.h5 is not the data that step 8 was trained on$'
 replay 0 "a step without checkpoints around it" four --step 8 --grads --samples
 says 1 'from step 6, '
 says 2 '^  fc2.weight  ' # its gradient and itself
 says 1 '^  bn1.running_mean  '
-says 64 '^ +[0-9]+ +[0-7] +1 +[0-9]+ +[0-9.]+$'
+says 16 '^ +[0-9]+ +[0-7] +1 +[0-9]+ +[0-9.]+$'
 # The first number of a run: what does a training that is not the run's give?
 replay 1 "another learning rate" four --step 10 optimizer.learning_rate=0.04
 says 1 'not as recorded: model/'
@@ -113,14 +114,14 @@ logged two
 checks=$((checks + 1))
 awk '/^ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$/ { print $1, $2, $3, $4 }' log >told
 "$bin/charl" data rows two/config.ini --step 7 | awk '!/^#|index/ { print $1, $2, $3, $4 }' >want
-[ "$(wc -l <want)" = 64 ] && cmp -s told want || { fail "rows of the step"; diff told want | head -n 5; }
+[ "$(wc -l <want)" = 16 ] && cmp -s told want || { fail "rows of the step"; diff told want | head -n 5; }
 checks=$((checks + 1))
 awk '/^ +7 .*  as recorded$/ { loss = $2 } /^ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$/ { sum += $5; n++ }
-     END { d = sum / n - loss; exit !(n == 64 && d < 1e-5 && d > -1e-5) }' log || fail "the losses of the samples do not add up"
+     END { d = sum / n - loss; exit !(n == 16 && d < 1e-5 && d > -1e-5) }' log || fail "the losses of the samples do not add up"
 cp log passes
 replay 0 "one pass instead of two" two --step 7 --samples train.grad_accum_steps=1
 checks=$((checks + 1))
-[ "$(tail -n 64 passes)" = "$(tail -n 64 log)" ] || fail "passes change the losses of samples"
+[ "$(tail -n 16 passes)" = "$(tail -n 16 log)" ] || fail "passes change the losses of samples"
 
 # A run that early stopping ended.
 expect 0 "early stopping" ranks 1 mlp.ini -q -o early checkpoint.interval=1 eval.interval=1 train.early_stopping_patience=2 optimizer.learning_rate=1e-30
