@@ -59,7 +59,7 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
     return charl_config_parse(path, text, n, overrides, n_overrides, out);
 }
 
-/* Passes the keys of a file on. */
+/* Passes the sections and keys of a file on. */
 typedef struct scan {
     const char *path;
     char section[CHARL__INI_LINE + 1];
@@ -71,9 +71,8 @@ static charl_status scan_section(void *ctx, const char *section, int line)
 {
     scan *s = ctx;
 
-    (void)line;
     snprintf(s->section, sizeof s->section, "%s", section ? section : "");
-    return CHARL_OK;
+    return s->item(s->ctx, s->section, NULL, NULL, line);
 }
 
 static charl_status scan_item(void *ctx, const char *key, const char *value, int line)

@@ -169,6 +169,16 @@ static void check_rules(notes *n)
     } else if (!charl__config_init_from(c) && is_chosen(n, "train", "freeze")) {
         note(n, "train.freeze without init.from: the frozen weights stay random");
     }
+    for (int i = 0; n->facts->batch == 1 && i < c->detail->n_outputs; i++) {
+        const charl__config_output *o = &c->detail->outputs[i];
+
+        if (o->loss && o->loss->targets == CHARL_TARGET_NOTHING) {
+            note(n,
+                 "train.batch_size = 1: the loss %s of the output %s compares the rows of a batch, so it is 0 and "
+                 "nothing is learned",
+                 o->loss->row.name, o->name);
+        }
+    }
     if (c->train.on_nonfinite == CHARL__NONFINITE_STOP) {
         useless(n, "train", "max_nonfinite_steps", "train.on_nonfinite is stop");
     }

@@ -2,6 +2,7 @@
 #include "infer/ensemble.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -96,6 +97,29 @@ charl_status charl__ensemble_open(const char *const *checkpoints, int n, const c
                       first->origin);
     }
     return CHARL_OK;
+}
+
+void charl__ensemble_warn_rows(const charl__ensemble *e, const charl__session *first)
+{
+    const charl_config *a = first->config;
+    const char *content = charl_checkpoint_get_info(first->reader).state->data_content_id;
+
+    for (int i = 0; i < e->n; i++) {
+        const charl__session *s = &e->member[i].session;
+        const charl_config *b = s->config;
+        const bool same = strcmp(charl_checkpoint_get_info(s->reader).state->data_content_id, content) == 0;
+        char text[1200];
+
+        if (same && a->data.fold.k == b->data.fold.k && a->data.fold.n == b->data.fold.n &&
+            memcmp(&a->data.val_split, &b->data.val_split, sizeof(double)) == 0) {
+            continue;
+        }
+        snprintf(text, sizeof text,
+                 "%.400s was trained %s than %.400s, perhaps on some of these rows, so the metrics may be too good; "
+                 "give rows that no model was trained on",
+                 e->member[i].checkpoint, same ? "with another fold or split" : "on other data", first->origin);
+        charl__session_warn(first, text);
+    }
 }
 
 charl_status charl__ensemble_build(charl__ensemble *e, int64_t rows, const charl_device_request *request,

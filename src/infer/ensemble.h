@@ -26,6 +26,9 @@ typedef struct charl__ensemble {
 charl_status charl__ensemble_open(const char *const *checkpoints, int n, const charl_config_override *overrides,
                                   int n_overrides, const charl__session *first, charl__ensemble *e) CHARL_MUST_CHECK;
 
+/** Warn of members whose validation rows are not those of `first`, which are predicted: they were trained on some of them. */
+void charl__ensemble_warn_rows(const charl__ensemble *e, const charl__session *first);
+
 /** Compile and load the members for batches of up to `rows` rows, as `first` is. Errors: as charl__inference_create. */
 charl_status charl__ensemble_build(charl__ensemble *e, int64_t rows, const charl_device_request *request,
                                    charl_ema_choice ema, const charl_inference *first) CHARL_MUST_CHECK;

@@ -210,6 +210,9 @@ static charl_status open_rows(predictor *p)
     }
     CHARL_TRY(st);
     pass_notes(p);
+    if (!given && strcmp(rows.split, "val") == 0) {
+        charl__ensemble_warn_rows(&p->ensemble, &p->session);
+    }
     CHARL_TRY(charl__evaluation_open(p->session.config, p->session.schema, true, false, &p->evaluation));
     CHARL_TRY(charl__output_names(&p->evaluation.outputs, &p->answer_names));
     p->info = (charl_predict_info){.schema = p->session.schema,

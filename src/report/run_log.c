@@ -128,7 +128,7 @@ static bool is_metric(const char *name, const json_t *value)
     return json_is_number(value) || json_is_boolean(value) || json_is_null(value);
 }
 
-static charl_status add_row(charl__run_rows *rows, double step, double time, json_t *row)
+static charl_status add_row(charl__run_rows *rows, double step, double before, double seconds, json_t *row)
 {
     const char *name;
     const json_t *value;
@@ -140,7 +140,8 @@ static charl_status add_row(charl__run_rows *rows, double step, double time, jso
         }
     }
     CHARL_TRY(append(&rows->step, rows->n, step));
-    CHARL_TRY(append(&rows->time, rows->n, time));
+    CHARL_TRY(append(&rows->time, rows->n, before + seconds));
+    CHARL_TRY(append(&rows->before, rows->n, before));
     for (int k = 0; k < rows->n_series; k++) {
         const double v = number_of(json_object_get(row, rows->series[k].name));
 
@@ -170,6 +171,7 @@ static charl_status read_metrics(charl__run_log *log)
 {
     char line[LINE_BYTES];
     double before = 0, elapsed = 0; /* seconds of the earlier parts of the run, and in this one */
+    double written = (double)NAN;   /* when the row before was */
     int64_t lines = 0, objects = 0;
     CHARL_SCOPED(charl__file_left) FILE *f = NULL;
 
@@ -185,7 +187,8 @@ static charl_status read_metrics(charl__run_log *log)
         CHARL_SCOPED(json_left) json_t *row = read_object(line);
         const char *event = json_string_value(json_object_get(row, "event"));
         const double step = number_of(json_object_get(row, "step")),
-                     seconds = number_of(json_object_get(row, "elapsed_s"));
+                     seconds = number_of(json_object_get(row, "elapsed_s")),
+                     now = number_of(json_object_get(row, "time"));
 
         lines++;
         objects += row != NULL;
@@ -196,10 +199,12 @@ static charl_status read_metrics(charl__run_log *log)
                 !is_counter(seconds) || (rows->n > 0 && step <= rows->step[rows->n - 1])) {
                 continue;
             }
-            before += seconds < elapsed ? elapsed : 0;
+            /* A new part: it has trained for a shorter time than the one before, or began after that one's last row. */
+            before += seconds < elapsed || now - seconds > written ? elapsed : 0;
             elapsed = seconds;
+            written = now;
             log->nonfinite += json_object_get(row, "nonfinite") != NULL;
-            CHARL_TRY(add_row(rows, step, before + elapsed, row));
+            CHARL_TRY(add_row(rows, step, before, seconds, row));
         }
     }
     CHARL_REQUIRE(objects > 0 || lines == 0, CHARL_ERR_DATA,
@@ -406,6 +411,7 @@ void charl__run_log_fini(charl__run_log *log)
         charl_free(rows->series);
         charl_free(rows->step);
         charl_free(rows->time);
+        charl_free(rows->before);
     }
     for (int i = 0; i < log->n_config; i++) {
         charl_free(log->config[i].key);
@@ -526,15 +532,16 @@ void charl__run_log_end(const charl__run_log *log, double *step, double *time)
 /* A counter that begins at 0 at every start, over all of them; NaN without rows, and if the last row lacks it: it was lost. */
 static double count_all(const charl__run_rows *rows, const charl__run_series *s)
 {
-    double before = 0, now = (double)NAN;
+    double before = 0, now = (double)NAN, part = 0;
 
     if (!s || rows->n == 0 || isnan(s->value[rows->n - 1])) {
         return (double)NAN;
     }
     for (int64_t i = 0; i < rows->n; i++) {
         if (!isnan(s->value[i])) {
-            before += s->value[i] < now ? now : 0;
+            before += s->value[i] < now || (now > 0 && rows->before[i] > part) ? now : 0;
             now = s->value[i];
+            part = rows->before[i];
         }
     }
     return before + now;

@@ -104,8 +104,10 @@ static charl_status measure(charl__replica *r, const group *g, const charl_val_r
     *out = (charl_importance){.name = g->name, .columns = g->count, .n_metrics = whole->n_metrics};
     for (int k = 0; k < repeats; k++) {
         charl_val_row row;
+        charl_status st;
 
-        CHARL_TRY(charl_dataset_permute(r->session->ds, r->eval_split, g->first, g->count, (uint64_t)k + 1));
+        st = charl_dataset_permute(r->session->ds, r->eval_split, g->first, g->count, (uint64_t)k + 1);
+        CHARL_TRY(charl_comm_agree(r->comm, st));
         CHARL_TRY(charl__replica_evaluate(r, 0, &row, NULL));
         changes[k] = row.loss - whole->loss;
         for (int i = 0; i < whole->n_metrics; i++) {

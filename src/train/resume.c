@@ -242,7 +242,9 @@ static void check_best(charl__trainer *t, const charl_checkpoint_reader *r, cons
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.fold.k != now->data.fold.k || was->data.fold.n != now->data.fold.n ||
                   was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
-                  was->eval.max_batches != now->eval.max_batches || was->checkpoint.mode != now->checkpoint.mode ||
+                  was->diffusion.schedule != now->diffusion.schedule ||
+                  was->diffusion.predict != now->diffusion.predict || was->eval.max_batches != now->eval.max_batches ||
+                  was->checkpoint.mode != now->checkpoint.mode ||
                   strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0;
 }
 

@@ -86,6 +86,16 @@ def check_numbers():
     assert abs(float(said["mae"]) - off) < 1e-4 * off, said
 
 
+def check_rows():
+    """Rows that one model validated on and another was trained on."""
+    for name, *more in (("f1", "data.fold=1/2"), ("f2", "data.fold=2/2"), ("g1", "data.fold=1/2", "run.seed=5")):
+        run(0, "charl-train", "-q", "t.ini", "-o", name, *more)
+    warned = "f2/last.h5 was trained with another fold or split than f1/last.h5, perhaps on some of these rows"
+    assert warned in run(0, "charl", "predict", "f1", "f2")[1]
+    assert "was trained with" not in run(0, "charl", "predict", "f1", "g1")[1]
+    assert "was trained with" not in run(0, "charl", "predict", "f1", "f2", "kinds.csv")[1]
+
+
 def make_texts():
     """Two models of texts of equal form, whose characters have other numbers."""
     for name, words in (("t1", ["red rose", "ruby rim"]), ("t2", ["sad zebra", "sly jazz"])):
@@ -111,6 +121,7 @@ def main():
         make()
         check_classes()
         check_numbers()
+        check_rows()
         check_refusals()
 
 

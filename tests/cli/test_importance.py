@@ -55,6 +55,10 @@ def main():
     three = run(0, "mpirun", "--oversubscribe", "--bind-to", "none", "-n", "3", BIN / "charl", "eval", "run", "--split", "train", "--importance=40")
     assert one == three, f"{one}{three}"
     assert re.match(r"train step=60 loss=\S+ mae=\S+\n\nchanges with a column permuted, mean and deviation of 40\ncolumn  ", one), one
+    # A rank that cannot permute ends the job: the others do not wait for its evaluation.
+    failed = run(4, "mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", "-x", "CHARL_FAULT=data.permute@1:2",
+                 BIN / "charl", "eval", "run", "--split", "train", "--importance=2")
+    assert "data.permute" in failed, failed
     changes = table(one)
     assert list(changes)[2] == "noise" and set(changes) == {"size", "town", "noise"}, one
     assert list(changes.values()) == sorted(changes.values(), key=lambda v: -v[0]), one

@@ -38,22 +38,23 @@ def write_run(folder, rows, name, rate, every=10, seed=1, resumed=True):
     """A run directory with so many training rows."""
     path = pathlib.Path(folder)
     (path / "checkpoints").mkdir(parents=True)
-    lines, state, elapsed = [], seed, 0.0
+    lines, state, elapsed, clock = [], seed, 0.0, 1.79e9
     for i in range(1, rows + 1):
         state = (state * 1103515245 + 12345) % (1 << 31)
         loss = 0.2 + 2.5 * math.exp(-rate * i / rows) + 0.2 * (state / (1 << 31) - 0.5)
         if i == rows // 3:
             loss = 9.75  # a spike that thinning must not lose
         elapsed = 0.05 if resumed and i == rows // 2 else elapsed + 0.05
+        clock += 60 if resumed and i == rows // 2 else 0.05
         is_bad = i == rows // 4
         value, mark = ("null", ',"nonfinite":true') if is_bad else (f"{loss:.9g}", "")
         lines.append(f'{{"event":"train","step":{i * every},"epoch":{i / 100:.6g},"loss":{value},"lr":{1e-3 * (1 - i / rows):.9g},'
                      f'"grad_norm":{loss * 2:.9g},"samples":{i * every * 64},"samples_per_s":{12800 + state % 500},"step_ms":5,'
                      f'"data_ms":0.5,"comm_ms":1.5,"comm_exposed_ms":1,"mem_bytes":332398592,"elapsed_s":{elapsed:.3f},'
-                     f'"time":{1.79e9 + i:.3f}{mark}}}\n')
+                     f'"time":{clock:.3f}{mark}}}\n')
         if i % max(1, rows // 20) == 0:
             lines.append(f'{{"event":"val","step":{i * every},"epoch":{i / 100:.6g},"loss":{loss + 0.1:.9g},"accuracy":{1 - loss / 12:.9g},'
-                         f'"best":false,"elapsed_s":{elapsed:.3f},"time":{1.79e9 + i:.3f}}}\n')
+                         f'"best":false,"elapsed_s":{elapsed:.3f},"time":{clock:.3f}}}\n')
     lines.insert(3, '{"event":"balance","step":15,"slices":[4,4],"compute_ms":[1.000,1.100],"ms":12,"time":1790000001.000}\n')
     lines.append('{"event":"train","step":99999999,"epoch":')  # being written
     (path / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -158,6 +159,13 @@ def check_energy():
     assert abs(estimated["cost"] - 4 * 90 * seconds / 3600) < 1e-9 and measured["cost"] == estimated["cost"]
     assert neither["energy_kwh"] is None and neither["cost"] is None
     path = pathlib.Path("measured/metrics.jsonl")
+    # A first row of the resumed part that comes later than the last one of the part before: its 5 s and 36 kJ count too.
+    later = [dict(r, elapsed_s=r["elapsed_s"] + 5, time=r["time"] + 5) if r["step"] >= 300 else r for r in rows if r["event"] != "balance"]
+    path.write_text("".join(json.dumps(dict(r, energy_j=7200 * r["elapsed_s"]) if r["event"] == "train" else r) + "\n" for r in later),
+                    encoding="utf-8")
+    charl(0, "report", "measured", "-o", "energy.html")
+    (got,) = data_of("energy.html")["runs"]
+    assert abs(got["time"] - seconds - 5) < 1e-6 and abs(got["energy_kwh"] - 7200 * (seconds + 5) / 3.6e6) < 1e-9, (got["time"], seconds)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     max((r for r in lines if r["event"] == "train"), key=lambda r: r["step"]).pop("energy_j")
     path.write_text("".join(json.dumps(r) + "\n" for r in lines), encoding="utf-8")

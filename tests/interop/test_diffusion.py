@@ -245,6 +245,15 @@ def check_refusals():
         sys.exit("\n".join(bad))
 
 
+def check_best():
+    """The loss with another noise does not compare with the best one of before: training looks for a new best checkpoint."""
+    settings = [BIN / "charl-train", "-q", "m.ini", "-o", "other", "checkpoint.interval=2", "eval.interval=2", "optimizer.learning_rate=1e-30"]
+    run(0, *settings, "train.max_steps=2")
+    run(0, *settings, "train.max_steps=4", "diffusion.schedule=linear")
+    if pathlib.Path(os.readlink("other/best.h5")).name != "step-00000004.h5":
+        sys.exit(f"after another schedule the best checkpoint is {os.readlink('other/best.h5')}")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="charl-diffusion-") as folder:
         os.chdir(folder)
@@ -254,6 +263,7 @@ def main():
         run(0, BIN / "charl-train", "-q", "m.ini", "diffusion.schedule=none", "train.max_steps=2", "-o", "plain")
         run(0, BIN / "charl-train", "-q", "m.ini", "diffusion.schedule=linear", "diffusion.predict=noise", "train.max_steps=2", "-o", "linear")
         run(0, BIN / "charl", "sample", "linear", "--input", "digit=0", "-n", 2, "--steps", 3, "-o", "linear.h5")
+        check_best()
         check_refusals()
         os.chdir("/")
     return 0

@@ -241,6 +241,9 @@ def check_refusals():
     pathlib.Path("plain.ini").write_text("[data]\npath = d.h5\nx = /left\ny = /label\n[model]\ntype = mlp\n[train]\nloss = contrastive\n", encoding="utf-8")
     if "compares two embeddings, which need names" not in run(2, BIN / "charl-train", "-q", "plain.ini", "-o", "plain"):
         bad.append("train.loss = contrastive")
+    alone = run(0, BIN / "charl-train", "m.ini", "-o", "alone", "train.batch_size=1", "train.slices=1", "train.max_steps=1")
+    if "train.batch_size = 1: the loss contrastive of the output pair compares the rows of a batch, so it is 0" not in alone:
+        bad.append(f"train.batch_size = 1: {alone}")
     if bad:
         sys.exit("\n".join(bad))
 

@@ -30,12 +30,12 @@ static void make_run(int i, int seed, const char *rate, double loss)
     assert_int_equal(mkdir(run[i], 0777), 0);
     snprintf(text, sizeof text,
              "{\"event\":\"train\",\"step\":1,\"loss\":2,\"lr\":0.1,\"samples_per_s\":640,\"step_ms\":100,\"elapsed_"
-             "s\":0.1,\"time\":1}\n"
+             "s\":0.1,\"time\":1.1}\n"
              "{\"event\":\"train\",\"step\":2,\"loss\":1.5,\"lr\":0.1,\"samples_per_s\":640,\"step_ms\":100,\"elapsed_"
-             "s\":0.2,\"time\":2}\n"
+             "s\":0.2,\"time\":1.2}\n"
              "{\"event\":\"train\",\"step\":3,\"loss\":1,\"lr\":0.1,\"samples_per_s\":640,\"step_ms\":100,\"elapsed_"
-             "s\":0.3,\"time\":3}\n"
-             "{\"event\":\"val\",\"step\":3,\"loss\":%g,\"elapsed_s\":0.4,\"time\":4}\n",
+             "s\":0.3,\"time\":1.3}\n"
+             "{\"event\":\"val\",\"step\":3,\"loss\":%g,\"elapsed_s\":0.4,\"time\":1.4}\n",
              loss);
     snprintf(path, sizeof path, "%s/metrics.jsonl", run[i]);
     put(path, text);

@@ -33,7 +33,7 @@ done
 # Epochs that are shorter than ten seconds have no checkpoint, but the best and the last, unless some are to be kept.
 saved() { grep -c '^checkpoint ' "$1/run.lock"; }
 expect 0 "short epochs" ranks 1 mlp.ini -o brief train.epochs=20 eval.interval=0 checkpoint.interval=auto
-most=$(sed -n 's/.* done .* wall_s=\([0-9]*\).*/\1/p' "$T/log")
+most=$(sed -n 's/.* done .*wall_s=\([0-9]*\).*/\1/p' "$T/log")
 [ "$(saved brief)" -le $((1 + ${most:-0} / 10)) ] || fail "$(saved brief) checkpoints in $most s of short epochs"
 expect 0 "some are kept" ranks 2 mlp.ini -q -o some train.epochs=4 eval.interval=0 checkpoint.interval=auto checkpoint.keep_every=10
 [ "$(saved some)" -eq 4 ] && [ -e some/checkpoints/step-00000010.h5 ] || fail "checkpoint.keep_every: $(ls some/checkpoints)"

@@ -38,13 +38,13 @@ grep -q "Z compiled kernels=" kept/train.log || fail "train.log does not say how
 # What is shown of a log: whole words that fit 80 columns, a few lines of a kind in a second, and the last; the file has all of them, whole.
 expect 0 "many steps" "$bin/charl-train" mlp.ini -o short train.epochs=20
 checks=$((checks + 1))
-if grep -E '^[^ ]*Z (train|val|checkpoint) ' log | awk 'length > 80' | grep .; then
+if grep -E '^[^ ]*Z (train|val|checkpoint|done) ' log | awk 'length > 80' | grep .; then
     fail "lines of more than 80 columns"
 fi
 says 1 "Z train step=100/100 epoch=20.00 loss=[0-9.e-]+ eta=0:00:00( |$)"
 says 1 "Z val step=100 loss=[0-9.e-]+ accuracy=[0-9.]+ best=(yes|no)( |$)"
 # two a second, and the first and the last
-most=$(sed -n 's/.* done .* wall_s=\([0-9]*\).*/\1/p' log)
+most=$(sed -n 's/.* done .*wall_s=\([0-9]*\).*/\1/p' log)
 most=$((2 * (${most:-0} + 1) + 2))
 [ "$(grep -c 'Z train step=' log)" -le $most ] || fail "$(grep -c 'Z train step=' log) lines, at most $most expected"
 [ "$(grep -c 'Z train step=.* eta=.* mem_gib=' short/train.log)" -eq 100 ] || fail "train.log has not all lines"

@@ -149,6 +149,9 @@ says 1 'files/wrong.ini:3: \[sweep\] sedes: unknown key$'
 printf '[sweep]\nseeds = 2\n' >files/wrong.ini
 sweep 2 "no configuration" files/wrong.ini
 says 1 'files/wrong.ini: \[sweep\] config is missing'
+printf '[sweep]\n[train]\nepochs = 1,2\n' >files/wrong.ini
+sweep 2 "an empty section" files/wrong.ini
+says 1 'files/wrong.ini: \[sweep\] config is missing'
 printf '[sweep]\nconfig = ../mlp.ini\nalone = perhaps\n' >files/wrong.ini
 sweep 2 "a flag that is neither" files/wrong.ini
 says 1 'files/wrong.ini:3: \[sweep\] alone: "perhaps" is neither yes nor no$'

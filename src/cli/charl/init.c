@@ -252,34 +252,11 @@ cleanup:
     return st;
 }
 
-/* As a configuration has it: in quotes, and '$' doubled where it would expand. */
-static void quote(const char *value, char *out, size_t size)
-{
-    size_t n = 0;
-
-    if (!strpbrk(value, " \t#;\"\\$")) {
-        snprintf(out, size, "%s", value);
-        return;
-    }
-    out[n++] = '"';
-    for (const char *c = value; *c && n + 4 < size; c++) {
-        if (*c == '"' || *c == '\\') {
-            out[n++] = '\\';
-        }
-        if (*c == '$' && (c[1] == '{' || c[1] == '$')) {
-            out[n++] = '$';
-        }
-        out[n++] = *c;
-    }
-    out[n++] = '"';
-    out[n] = '\0';
-}
-
 /* A path as the configuration has it: relative to the configuration's folder, which has the dataset unless the user named one. */
 static charl_status name_values(init *o)
 {
     const char *base = strrchr(o->dataset, '/');
-    char here[PATH_BYTES], path[2 * PATH_BYTES], value[2 * sizeof path + 4];
+    char here[PATH_BYTES], path[2 * PATH_BYTES], *value = NULL;
 
     if (!o->importer && strrchr(o->config, '/') && o->data[0] != '/') {
         CHARL_REQUIRE(getcwd(here, sizeof here), CHARL_ERR_IO, "the current directory: %s", strerror(errno));
@@ -287,8 +264,9 @@ static charl_status name_values(init *o)
     } else {
         snprintf(path, sizeof path, "%s", !o->importer ? o->data : base ? base + 1 : o->dataset);
     }
-    quote(path, value, sizeof value);
+    CHARL_TRY(charl_config_quote(path, &value));
     add_edit(o, "data", "path", "%s", value);
+    charl_free(value);
     add_edit(o, "run", "name", "%s", o->name);
     add_edit(o, "run", "output_dir", "runs/${name}");
     return CHARL_OK;

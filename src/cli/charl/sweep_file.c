@@ -118,6 +118,11 @@ static charl_status on_item(void *ctx, const char *section, const char *key, con
 
     if (strcmp(section, "sweep") == 0) {
         r->is_sweep = true;
+    }
+    if (!key) {
+        return CHARL_OK;
+    }
+    if (strcmp(section, "sweep") == 0) {
         return strcmp(key, "config") == 0 ? set_config(r, value, line) : add_option(r, key, value, line);
     }
     if (is_replaced(r, section, key)) {

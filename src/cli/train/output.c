@@ -138,30 +138,48 @@ static bool is_shown(const charl__output *o, double *shown_s, bool last)
     return true;
 }
 
-/* Such a line: of its words those that fit 80 columns. The log has all lines, whole. */
-static CHARL_PRINTF(4, 5) void say_often(charl__output *o, double *shown_s, bool last, const char *fmt, ...)
+/* Print "WORD KEY=VALUE..." in lines of 80 columns at most, each with the prefix and WORD; or the first of them only. */
+static void print_words(const char *prefix, const char *line, bool all)
 {
-    char stamp[64], rank[32] = "", line[LINE_BYTES];
+    const int word = (int)strcspn(line, " "), room = COLUMNS - (int)strlen(prefix) - word;
+
+    for (const char *at = line + word; *at;) {
+        int length = (int)strlen(at);
+
+        for (int k = room; length > room && k > 0; k--) {
+            length = at[k] == ' ' ? k : length;
+        }
+        printf("%s%.*s%.*s\n", prefix, word, line, length, at);
+        at += length;
+        if (!all) {
+            return;
+        }
+    }
+}
+
+/* A line of which 80 columns have room. shown_s: it may come many times a second, and of its words those are shown that fit; NULL: all are, in
+ * several lines. The log has all lines, whole. */
+static CHARL_PRINTF(4, 5) void say_words(charl__output *o, double *shown_s, bool last, const char *fmt, ...)
+{
+    char stamp[64], prefix[128], line[LINE_BYTES];
     va_list ap;
-    int length, room;
 
     now_text(stamp, sizeof stamp);
     o->said_s = charl__cli_clock_s();
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    length = (int)strlen(line);
-    if (!o->bar && is_shown(o, shown_s, last)) {
+    if (!o->bar && (shown_s ? is_shown(o, shown_s, last) : !is_quiet(o))) {
+        snprintf(prefix, sizeof prefix, "%s ", stamp);
         if (o->rank > 0) {
-            snprintf(rank, sizeof rank, "[rank %d] ", o->rank);
-        }
-        room = COLUMNS - (int)strlen(rank) - (int)strlen(stamp) - 1;
-        if (length > room && o->args->verbosity <= 0) {
-            for (length = room; length > 0 && line[length] != ' '; length--) {
-            }
+            snprintf(prefix, sizeof prefix, "[rank %d] %s ", o->rank, stamp);
         }
         flockfile(stdout); /* simulated ranks are threads */
-        printf("%s%s %.*s\n", rank, stamp, length, line);
+        if (o->args->verbosity > 0) {
+            printf("%s%s\n", prefix, line);
+        } else {
+            print_words(prefix, line, !shown_s);
+        }
         fflush(stdout);
         funlockfile(stdout);
     }
@@ -365,7 +383,7 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     o->lr = r->lr;
     o->eta_s = r->eta_s;
     o->row_s = charl__cli_clock_s();
-    say_often(o, &o->shown_s[CHARL__LINE_TRAIN], r->step == r->steps,
+    say_words(o, &o->shown_s[CHARL__LINE_TRAIN], r->step == r->steps,
               "train step=%" PRId64 "/%" PRId64
               " epoch=%.2f loss=%.6g eta=%s lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s%s%s step_ms=%.3f "
               "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f%s mem_gib=%.2f",
@@ -519,7 +537,7 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
     if (o->rank != 0) {
         return CHARL_OK;
     }
-    say_often(o, &o->shown_s[CHARL__LINE_VAL], r->step == o->steps,
+    say_words(o, &o->shown_s[CHARL__LINE_VAL], r->step == o->steps,
               "val step=%" PRId64 " loss=%.6g%s best=%s epoch=%.4g", r->step, unsigned_nan(r->loss),
               metrics_text(r, false, text), r->best ? "yes" : "no", r->epoch);
     if (o->bar && is_shown(o, &o->shown_s[CHARL__LINE_VAL], r->step == o->steps)) {
@@ -568,7 +586,7 @@ static charl_status on_saved(void *ctx, const charl_saved_row *r)
     if (o->rank == 0) {
         const char *dir = strstr(r->path, "checkpoints/");
 
-        say_often(o, &o->shown_s[CHARL__LINE_CHECKPOINT], r->step == o->steps,
+        say_words(o, &o->shown_s[CHARL__LINE_CHECKPOINT], r->step == o->steps,
                   "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step, dir ? dir : r->path, r->ms,
                   r->waited_ms);
     }
@@ -772,9 +790,9 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     if (x.cost > 0) {
         snprintf(cost, sizeof cost, " cost=%.4g", x.cost);
     }
-    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s%s%s",
-             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes, audits,
-             r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens, energy, cost);
+    say_words(o, NULL, true, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s%s%s",
+              r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes, audits,
+              r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens, energy, cost);
     if (o->bar && !is_quiet(o)) {
         printf("%s at step %" PRId64 " after %s\n", r->stopped ? "stopped" : "done", r->step,
                duration_text(r->wall_s, wall, sizeof wall));

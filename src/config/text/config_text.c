@@ -241,3 +241,13 @@ charl_status charl__config_quote(const char *value, charl__text *out)
     }
     return CHARL_OK;
 }
+
+charl_status charl_config_quote(const char *value, char **out)
+{
+    CHARL_GIVEN(value, out);
+    CHARL_SCOPED(charl__text_fini) charl__text t = {0};
+
+    *out = NULL;
+    CHARL_TRY(charl__config_quote(value, &t));
+    return charl__strdup(charl__text_string(&t), out);
+}

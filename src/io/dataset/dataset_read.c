@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/numeric/hash.h"
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
@@ -371,6 +372,7 @@ charl_status charl_dataset_permute(charl_dataset *ds, charl_split split, int64_t
                   CHARL_ERR_INVALID, "%s: elements %lld to %lld are not among the %lld of a sample", ds->file.path,
                   (long long)first, (long long)(first + count),
                   (long long)charl_shape_count(&ds->views[split].x->item));
+    CHARL_REQUIRE(!charl__fault("data.permute"), CHARL_ERR_NOMEM, "data.permute: out of memory");
     CHARL_TRY(charl__alloc(sizeof *new, &new));
     *new = (charl__permuted){split, first, count, seed, ds->permuted};
     ds->permuted = new;
