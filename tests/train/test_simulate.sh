@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ranks that are threads of one process: the same bits as real ones, in both directions across a stop, and the same end
 # when one of them fails. CHARL_TEST_LONG=1: every number of ranks; CHARL_TEST_SHORT=1: few.
+rows=80
 . "$(dirname "$0")/common.sh"
 
 # simulated N ARGUMENTS...
