@@ -9,6 +9,9 @@ f32 has the same bits on every device that charl supports, so these cases always
 cores may sum products in another order, and compiling the kernels of both types takes a CPU minutes: those cases run on a CPU, without AMX,
 with CHARL_TEST_LONG=1. CHARL_TEST_SHORT=1 runs every third case.
 
+Every third case has optimized kernels, as users have them; the others have none, as most tests: they compile in a sixth of the time. The bits
+are those of one recording. CHARL_TEST_LONG=1, --record and NAME: all are optimized.
+
     test_bits.py [NAME...]             these cases only
     test_bits.py --record [NAME...]    write their lines in bits.txt anew, which a commit that changes bits must explain
 
@@ -159,6 +162,8 @@ HALF = [(f"{name}-{precision}", config, overrides + ["train.precision=" + precis
             ("activations", ACTIVATIONS, []), ("recurrent", RECURRENT, ["data.window=16"]),
             ("transformers", TRANSFORMERS, ["data.window=16"]), ("gpt2", GPT, GPT2), ("llama", GPT, LLAMA),
             ("mse", REGRESSION, ["train.loss=mse"]), ("label-smoothing", MLP, ["train.label_smoothing=0.1"]))]
+# Their kernels are not optimized.
+QUICK = set() if LONG or len(sys.argv) > 1 else {case[0] for i, case in enumerate(CASES) if i % 3}
 
 
 def charl(*arguments):
@@ -210,9 +215,11 @@ def train(case):
         path.write_text(config)
     # Paths of a file are relative to it, those of overrides too.
     overrides = [o.replace("data.path=", f"data.path={os.getcwd()}/") for o in overrides]
+    environment = {**os.environ, "CHARL_NO_TENSOR_CORES": "1"}
+    if name in QUICK:
+        environment["CHARL_NO_OPTIMIZER"] = "1"
     done = subprocess.run([BIN / "charl-train", "-q", "-o", os.path.join(os.getcwd(), "run-" + name), path, *COMMON, *overrides],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500,
-                          env={**os.environ, "CHARL_NO_TENSOR_CORES": "1"})
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, env=environment)
     if done.returncode != 0:
         return None, f"exit code {done.returncode}: {done.stdout[-2000:]}"
     with h5py.File(f"run-{name}/last.h5", "r") as f:
