@@ -12,9 +12,9 @@
  *
  *  One rank = one process = one device. A device and everything made on it belong to one thread, the first that uses
  *  them after charl_device_open; another gets ERR_INVALID, unless it calls charl_device_adopt. So does a process that
- *  was forked when the device was open: open devices after the fork, and none before it, unless the forking process
- *  had a single thread, as with PoCL's device "basic". A device is destroyed last: buffers, tensors and
- *  graphs made on it must be gone.
+ *  was forked when the device was open: open devices after the fork, and neither open nor list any before it, unless
+ *  all are PoCL's and the forking process has a single thread, as with PoCL's device "basic". A device is destroyed
+ *  last: buffers, tensors and graphs made on it must be gone.
  */
 #include <stdbool.h>
 #include <stddef.h>

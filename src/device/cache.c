@@ -147,11 +147,16 @@ charl_status charl__cache_open(char **out)
     return CHARL_OK;
 }
 
+bool charl__is_pocl(const charl_device_info *info)
+{
+    return info->kind == CHARL_DEVICE_CPU && strcmp(info->platform, "Portable Computing Language") == 0;
+}
+
 void charl__cache_know_pocl(charl_device *dev)
 {
     const char *keeps = getenv("POCL_KERNEL_CACHE");
 
-    dev->pocl = dev->info.kind == CHARL_DEVICE_CPU && strcmp(dev->info.platform, "Portable Computing Language") == 0;
+    dev->pocl = charl__is_pocl(&dev->info);
     dev->pocl_keeps = dev->pocl && (!keeps || keeps[0] == '1');
 }
 

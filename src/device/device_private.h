@@ -292,7 +292,9 @@ void charl__compiling_end(charl_device *dev, double begun, bool counts);
  *  ~/.cache/charl. *out is NULL if there is none, or, with a warning, if it belongs to another user
  *  than this one or root, or others may write to it. Errors: ERR_NOMEM. */
 charl_status charl__cache_open(char **out) CHARL_MUST_CHECK;
-/** Sets dev->pocl and pocl_keeps, by the platform's name, because no test program can find out. */
+/** By the platform's name, because no test program can find out. */
+bool charl__is_pocl(const charl_device_info *info);
+/** Sets dev->pocl and pocl_keeps. */
 void charl__cache_know_pocl(charl_device *dev);
 /** Unless POCL_CACHE_DIR is set, makes PoCL store compiled kernels under CHARL_CACHE_DIR or, if
  *  that and PoCL's default cannot be used, in $TMPDIR/charl-UID. Call before the first call of OpenCL. */

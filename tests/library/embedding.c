@@ -553,27 +553,41 @@ static void test_error_handler(void)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-static void test_fork(model *m)
+/* Call `work` in a forked process. */
+static void fork_to(void (*work)(model *m), model *m)
 {
     const pid_t child = fork();
     int status = -1;
 
     if (child == 0) {
-        charl_device *dev = NULL;
-        float y;
-
         alarm(60);
-        refused(compute(m, 1, &y), "was forked from it");
-        charl_device_adopt(m->dev);
-        refused(compute(m, 1, &y), "was forked from it");
-        refused(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev),
-                "open devices in the child alone");
+        work(m);
         _exit(failed);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
         printf("a forked child ends with status %d\n", status);
         failed = 1;
     }
+}
+
+static void open_device(model *m)
+{
+    charl_device *dev = NULL;
+
+    (void)m;
+    refused(charl_device_open(&(charl_device_request){sizeof(charl_device_request), .local_size = 1}, &dev),
+            "open devices in the child alone");
+}
+
+static void use_device(model *m)
+{
+    float y;
+
+    refused(compute(m, 1, &y), "was forked from it");
+    charl_device_adopt(m->dev);
+    refused(compute(m, 1, &y), "was forked from it");
+    open_device(m);
+    fork_to(open_device, m); /* from a process that has a single thread, and OpenCL without its threads */
 }
 
 int main(void)
@@ -589,7 +603,7 @@ int main(void)
     test_inference();
     test_shared(&m);
     test_error_handler();
-    test_fork(&m);
+    fork_to(use_device, &m);
     charl_optimizer_destroy(m.optimizer);
     charl_graph_destroy(m.g);
     charl_params_destroy(m.params);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/opencl/opencl.h"
@@ -256,12 +257,11 @@ static charl_status find(charl__found *out, int *count)
     return CHARL_OK;
 }
 
-/* The process that opened OpenCL; 0: none. */
-static _Atomic(long) user;
-static bool is_alone;
+static _Atomic(long) user;     /* the process that opened OpenCL; 0: none */
+static atomic_bool has_others; /* devices than PoCL's, whose handles do not pass to a forked process */
+static bool is_whole;          /* OpenCL will be, in the process that is being forked */
 
-/* A forked process has this thread only. */
-static void before_fork(void)
+static bool is_single_threaded(void)
 {
     DIR *d = opendir("/proc/self/task");
     int n = 0;
@@ -272,13 +272,25 @@ static void before_fork(void)
     if (d) {
         (void)closedir(d);
     }
-    is_alone = n == 1;
+    return n == 1;
 }
 
-/* OpenCL had no threads: its state is whole here too. */
+/* A forked process has only the thread that forks. One that has been joined may still be listed for a moment. */
+static void before_fork(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    const bool may_be = atomic_load(&user) == (long)getpid() && !atomic_load(&has_others);
+
+    is_whole = may_be && is_single_threaded();
+    for (int i = 0; may_be && !is_whole && i < 10; i++) {
+        nanosleep(&moment, NULL);
+        is_whole = is_single_threaded();
+    }
+}
+
 static void in_child(void)
 {
-    if (is_alone && atomic_load(&user) != 0) {
+    if (is_whole) {
         atomic_store(&user, (long)getpid());
     }
 }
@@ -303,17 +315,22 @@ charl_status charl__devices_find(charl__found *out, int *count)
     long nobody = 0;
 
     pthread_once(&once, watch_forks);
-    CHARL_REQUIRE(
-        atomic_compare_exchange_strong(&user, &nobody, (long)getpid()) || nobody == (long)getpid(), CHARL_ERR_INVALID,
-        "process %ld had used OpenCL when it forked this one, which threads of OpenCL do not survive; HINT fork "
-        "first, and open devices in "
-        "the child alone",
-        nobody);
+    CHARL_REQUIRE(atomic_compare_exchange_strong(&user, &nobody, (long)getpid()) || nobody == (long)getpid(),
+                  CHARL_ERR_INVALID,
+                  "process %ld had used OpenCL when it forked this one, which OpenCL does not survive; HINT fork "
+                  "first, and open devices in "
+                  "the child alone",
+                  nobody);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < N; i++) {
         sigaction(signals[i], NULL, &action[i]);
     }
     st = find(out, count);
+    for (int i = 0; i < *count; i++) {
+        if (!charl__is_pocl(&out[i].info)) {
+            atomic_store(&has_others, true);
+        }
+    }
     for (int i = 0; i < N; i++) {
         sigaction(signals[i], &action[i], NULL);
     }
