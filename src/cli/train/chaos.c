@@ -121,6 +121,7 @@ typedef struct story {
     int starts, happened;
     bool has_failed_saves; /* may have */
     int64_t steps;         /* of the undisturbed training; 0: this is it */
+    double begun_s;        /* of the undisturbed training */
     double patience_s;     /* for a start; 0: without limit */
 } story;
 
@@ -436,7 +437,6 @@ static int count_steps(const story *whole, int64_t *steps)
 static int run_seeds(const story *whole, const char *base)
 {
     const charl__train_args *args = whole->args;
-    const double begun_s = charl__cli_clock_s();
     int64_t seeds = 0, survived = 0, starts = 0, happened = 0, steps = 0;
     int code = count_steps(whole, &steps);
 
@@ -447,7 +447,7 @@ static int run_seeds(const story *whole, const char *base)
         story s = {.args = args, .work = whole->work, .seed = seed, .steps = steps > 0 ? steps : 1};
         int failed;
 
-        s.patience_s = PATIENCE_S + 20 * (charl__cli_clock_s() - begun_s) / (double)(1 + starts);
+        s.patience_s = PATIENCE_S + 20 * (charl__cli_clock_s() - whole->begun_s) / (double)(1 + starts);
         snprintf(s.name, sizeof s.name, "seed-%" PRId64, seed);
         failed = story_run(&s, whole, base);
         starts += s.starts;
@@ -465,7 +465,7 @@ static int run_seeds(const story *whole, const char *base)
         }
     }
     printf("%" PRId64 " of %" PRId64 " seeds survived: %" PRId64 " starts, %" PRId64 " faults happened, %.0f s\n",
-           survived, seeds, starts, happened, charl__cli_clock_s() - begun_s);
+           survived, seeds, starts, happened, charl__cli_clock_s() - whole->begun_s);
     if (code == 0) {
         remove_folder(whole->dir);
         (void)rmdir(base);
@@ -501,11 +501,13 @@ static int train_undisturbed(const story *whole, const char *select, const char 
         kept = NULL; /* the training will say why */
     }
     code = start(whole, whole->args->simulate_ranks, "", false, log);
+    charl__train_unwatch_signals();
     if (fflush(NULL) != 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0) {
         _exit(CHARL__EXIT_DISK);
     }
     (void)close(out);
     (void)close(err);
+    signal(SIGPIPE, SIG_DFL); /* the training ignored it */
     *is_warm = kept && can_fork();
     if (!*is_warm) {
         charl_device_close(kept);
@@ -526,7 +528,11 @@ static int run(story *whole, const char *select, const char *base)
     }
     snprintf(log, sizeof log, "%s/start-%d.log", whole->dir, ++whole->starts);
     printf("%s: %d ranks, no faults\n", whole->name, whole->args->simulate_ranks);
-    pid = pipe(ends) == 0 ? begin_process() : -1;
+    if (pipe(ends) != 0) {
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "cannot make a pipe: %s", strerror(errno));
+    }
+    whole->begun_s = charl__cli_clock_s();
+    pid = begin_process();
     if (pid < 0) {
         return CHARL__EXIT_INTERNAL;
     }
@@ -546,6 +552,9 @@ static int run(story *whole, const char *select, const char *base)
     code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (!is_trained) {
         return say_end(whole, code, false, log);
+    }
+    if (is_warm && code == 128 + SIGPIPE) { /* without a reader of its output the command ends */
+        raise(SIGPIPE);
     }
     if (is_warm && !WIFEXITED(status)) {
         return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "the process of the seeds ended with exit status %d", code);

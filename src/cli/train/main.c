@@ -391,7 +391,6 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl_comm_destroy(comm);
     charl_comm_fini();
     charl__cli_deadline_end();
-    charl__train_unwatch_signals();
     return code;
 }
 

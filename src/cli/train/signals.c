@@ -155,6 +155,7 @@ static void *handle_signals(void *ctx)
 }
 
 static pthread_t watcher;
+static bool is_watching;
 
 charl_status charl__train_watch_signals(atomic_int *stop, bool will_resume)
 {
@@ -164,13 +165,17 @@ charl_status charl__train_watch_signals(atomic_int *stop, bool will_resume)
     atomic_store(stop, 0);
     CHARL_REQUIRE(pthread_create(&watcher, NULL, handle_signals, stop) == 0, CHARL_ERR_NOMEM,
                   "cannot start the signal thread");
+    is_watching = true;
     return CHARL_OK;
 }
 
 void charl__train_unwatch_signals(void)
 {
-    pthread_cancel(watcher);
-    pthread_join(watcher, NULL);
+    if (is_watching) {
+        pthread_cancel(watcher);
+        pthread_join(watcher, NULL);
+        is_watching = false;
+    }
 }
 
 void charl__train_begun(void)
