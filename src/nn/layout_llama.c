@@ -150,7 +150,8 @@ static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", 
 #define WINDOW(absence) {.theirs = "sliding_window", .own = "attention_window", .absent = absence, .null = "0"}
 #define NO_WINDOW {.theirs = "use_sliding_window", .values = "no", .absent = "no"}
 #define GATED_BY(name, absence) \
-    {.theirs = name, .own = "mlp", .values = "silu=swiglu|gelu=geglu|gelu_pytorch_tanh=geglu_tanh", .absent = absence}
+    {.theirs = name, .own = "mlp", .absent = absence, \
+     .values = "silu=swiglu|swish=swiglu|gelu=geglu|gelu_pytorch_tanh=geglu_tanh|gelu_new=geglu_tanh"}
 #define GATED(name) GATED_BY(name, "swiglu")
 #define GEMMA \
     CHARL__LAYOUT_SIZES, GIVEN_KV_HEADS, {.theirs = "head_dim", .own = "head_dim"}, RMS("1e-6"), TIED("yes"), ATTENTION_BIAS, \

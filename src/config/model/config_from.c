@@ -177,12 +177,15 @@ static charl_status no_layout(const char *label, const char *type)
 
 static charl_status read_settings(reader *r, const char *type)
 {
+    static const charl__weights_setting of_all = {
+        .theirs = "quantization_config.quant_method", .values = "none", .absent = "none"};
     const charl__weights_layout *layout;
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
         if (layout->model_type && strcmp(layout->model_type, type) == 0) {
             CHARL_TRY(r->set(r->ctx, "type", layout->model->row.name, r->label));
             CHARL_TRY(r->set(r->ctx, "family", layout->row.name, r->label));
+            CHARL_TRY(read_setting(r, &of_all));
             for (int k = 0; k < layout->n_settings; k++) {
                 CHARL_TRY(read_setting(r, &layout->settings[k]));
             }
