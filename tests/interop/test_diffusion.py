@@ -5,24 +5,22 @@ nearer to digits than noise is, and of the digit that is asked for. What does no
 
 onnxruntime and h5py come from PyPI; exit code 77 means that they cannot be had. $CHARL_BIN_DIR holds the programs.
 """
-import csv
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 import environment
 
-BIN = environment.BIN
 environment.enter("onnxruntime")
-os.environ.pop("CHARL_BIN_DIR")  # charl warns of variables that it does not know
 
 # pylint: disable=wrong-import-position
 import h5py
 import numpy as np
 import onnxruntime
+
+from runs import BIN, check_ranks, losses_of, refused, run
 
 CONFIG = """[run]
 output_dir = run
@@ -97,14 +95,6 @@ REFUSED = [
 ]
 
 
-def run(code, *command):
-    """Run a program that must end with `code`; returns what it printed."""
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n{done.stdout}")
-    return done.stdout
-
-
 def make_data():
     """Digits of 8 x 8 pixels at random places, of random brightness; the file knows their mean and deviation."""
     r, n = np.random.default_rng(0), 2400
@@ -120,26 +110,9 @@ def make_data():
     return x, digit
 
 
-def losses_of(name):
-    with open(f"{name}/metrics.csv", encoding="utf-8") as f:
-        return [r["val/loss"] for r in csv.DictReader(f) if r["val/loss"]]
-
-
 def train():
     pathlib.Path("m.ini").write_text(CONFIG, encoding="utf-8")
-    short = [BIN / "charl-train", "-q", "m.ini", "train.max_steps=50"]
-    for settings in ([], ["train.grad_accum_steps=2"]):
-        for ranks in (1, 2, 3, 4) if not settings else (1,):
-            run(0, *short, *settings, "--simulate-ranks", ranks, "-o", f"short{ranks}{'passes' if settings else ''}")
-    os.environ["CHARL_FAULT"] = "train.stop:7"
-    run(75, *short, "-o", "stopped")
-    del os.environ["CHARL_FAULT"]
-    run(0, *short, "-o", "stopped")
-    same = losses_of("short1")
-    for name in ("short2", "short3", "short4", "short1passes", "stopped"):
-        said = run(0, BIN / "charl", "checkpoint", "diff", "short1/last.h5", f"{name}/last.h5")
-        if losses_of(name) != same or not re.search("all tensors are equal|^equal", said, re.M):
-            sys.exit(f"{name} differs from short1: {said}\n{losses_of(name)}, {same}")
+    check_ranks([BIN / "charl-train", "-q", "m.ini", "train.max_steps=50"], "short", "val/loss", forms=[("passes", ["train.grad_accum_steps=2"])])
     run(0, BIN / "charl-train", "-q", "m.ini", "-o", "run1")
     losses = losses_of("run1")
     said = run(0, BIN / "charl", "eval", "run1/last.h5")
@@ -220,12 +193,7 @@ def check_samples(data, labels):
 
 
 def check_refusals():
-    bad = []
-    for settings, wanted in REFUSED:
-        done = subprocess.run([BIN / "charl-train", "-q", "m.ini", "-o", "refused", *settings], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-        if done.returncode == 0 or not re.search(wanted, done.stdout):
-            bad.append(f"{settings}: exit code {done.returncode}, without \"{wanted}\": {done.stdout}")
+    bad = refused("m.ini", REFUSED)
     for code, arguments, wanted in (
             (2, ["run1"], "-o is missing"),
             (2, ["run1", "-o", "x.jpg", "--input", "digit=3"], "samples are written as HDF5"),

@@ -9,20 +9,19 @@ import csv
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 import environment
 
-BIN = environment.BIN
 environment.enter("onnxruntime")
-os.environ.pop("CHARL_BIN_DIR")  # charl warns of variables that it does not know
 
 # pylint: disable=wrong-import-position
 import h5py
 import numpy as np
 import onnxruntime
+
+from runs import BIN, check_ranks, columns, refused, run
 
 VAL = 100
 CONFIG = """[run]
@@ -134,14 +133,6 @@ REFUSED = [
 ]
 
 
-def run(code, *command):
-    """Run a program that must end with `code`; returns what it printed."""
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n{done.stdout}")
-    return done.stdout
-
-
 def make_data():
     r, n = np.random.default_rng(0), 400
     words = r.integers(0, 7, (n, 5)).astype("i4")
@@ -230,24 +221,11 @@ def check_predictions(data, out):
 
 def check_model(data):
     pathlib.Path("m.ini").write_text(CONFIG, encoding="utf-8")
-    run(0, BIN / "charl-train", "-q", "m.ini", "--simulate-ranks", 1)
-    for ranks in (2, 3, 4):
-        run(0, BIN / "charl-train", "-q", "m.ini", "--simulate-ranks", ranks, "-o", f"run{ranks}")
-    os.environ["CHARL_FAULT"] = "train.stop:7"
-    run(75, BIN / "charl-train", "-q", "m.ini", "-o", "stopped")
-    del os.environ["CHARL_FAULT"]
-    run(0, BIN / "charl-train", "-q", "m.ini", "-o", "stopped")
-    metrics = []
-    for name in ("run", "run2", "run3", "run4", "stopped"):
-        with open(f"{name}/metrics.csv", encoding="utf-8") as f:
-            metrics.append([[r[k] for k in ("step", "train/loss", "val/loss", "val/kind.accuracy", "val/amount.mae", "val/mask.loss")]
-                            for r in csv.DictReader(f)])
-        said = run(0, BIN / "charl", "checkpoint", "diff", "run/last.h5", f"{name}/last.h5")
-        if metrics[-1] != metrics[0] or not re.search("all tensors are equal|^equal", said, re.M):
-            sys.exit(f"{name} differs from run: {said}\n{metrics[0]}\n{metrics[-1]}")
-    losses = [float(r[2]) for r in metrics[0] if r[2]]
-    if len(losses) != 3 or not losses[-1] < losses[0] or metrics[0][-1][3] == "":
-        sys.exit(f"the model does not learn: {metrics[0]}")
+    check_ranks([BIN / "charl-train", "-q", "m.ini"], "run", "step", "train/loss", "val/kind.accuracy", "val/amount.mae", "val/mask.loss", "val/loss")
+    measured = [row for row in columns("run", "val/kind.accuracy", "val/loss") if row[1]]
+    losses = [float(loss) for _, loss in measured]
+    if len(losses) != 3 or not losses[-1] < losses[0] or measured[-1][0] == "":
+        sys.exit(f"the model does not learn: {measured}")
     said = [run(0, BIN / "charl", "eval", "run/last.h5")]
     said += [run(0, BIN / "charl", "predict", "run/last.h5", "d.h5", "-o", f"p.{kind}") for kind in ("h5", "csv")]
     run(0, BIN / "charl", "checkpoint", "export", "run/last.h5", "-o", "m.onnx")
@@ -280,12 +258,7 @@ def check_data_of_predictions():
 
 
 def check_refusals():
-    bad = []
-    for settings, wanted in REFUSED:
-        done = subprocess.run([BIN / "charl-train", "-q", "m.ini", "-o", "refused", *settings], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-        if done.returncode == 0 or not re.search(wanted, done.stdout):
-            bad.append(f"{settings}: exit code {done.returncode}, without \"{wanted}\": {done.stdout}")
+    bad = refused("m.ini", REFUSED)
     if bad:
         sys.exit("\n".join(bad))
 

@@ -5,7 +5,6 @@ ones; the bits of 1 rank on 2, 3 and 4, with divided parameters and after a resu
 
 onnxruntime and h5py come from PyPI; exit code 77 means that they cannot be had. $CHARL_BIN_DIR holds the programs.
 """
-import csv
 import os
 import pathlib
 import re
@@ -15,14 +14,14 @@ import tempfile
 
 import environment
 
-BIN = environment.BIN
 environment.enter("onnxruntime")
-os.environ.pop("CHARL_BIN_DIR")  # charl warns of variables that it does not know
 
 # pylint: disable=wrong-import-position
 import h5py
 import numpy as np
 import onnxruntime
+
+from runs import BIN, check_ranks, columns, losses_of, refused, run
 
 ROWS, BATCH, DIM = 480, 48, 16
 CONFIG = f"""[run]
@@ -97,14 +96,6 @@ np.savez("torch.npz", loss=loss.detach().numpy(), **{k: v.grad.numpy() for k, v 
 """
 
 
-def run(code, *command):
-    """Run a program that must end with `code`; returns what it printed."""
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n{done.stdout}")
-    return done.stdout
-
-
 def make_data():
     """Two views of 8 x 8 pixels of each of ROWS digits, which differ in place and strokes: one with noise, the other a noisy negative on its side."""
     r = np.random.default_rng(0)
@@ -153,8 +144,7 @@ def check_step(left, right):
     run(0, *step, "optimizer.learning_rate=1e-30", "-o", "before")
     run(0, *step, "optimizer.learning_rate=1", "-o", "after")
     before, after = weights("before/last.h5"), weights("after/last.h5")
-    with open("before/metrics.csv", encoding="utf-8") as f:
-        loss = float(next(csv.DictReader(f))["train/loss"])
+    loss = float(columns("before", "train/loss")[0][0])
     np.savez("step.npz", left=left, right=right, **before)
     python = environment.HOME / f"torch_transformers-{sys.version_info.major}.{sys.version_info.minor}" / "bin" / "python"
     done = subprocess.run([python if python.exists() else "/usr/bin/python3", "-c", TORCH], check=False, capture_output=True, text=True)
@@ -182,29 +172,15 @@ def check_step(left, right):
     print(f"gradients are at most {worst:.1e} away")
 
 
-def losses_of(name):
-    with open(f"{name}/metrics.csv", encoding="utf-8") as f:
-        return [r["val/loss"] for r in csv.DictReader(f) if r["val/loss"]]
-
-
 def train():
-    short = [BIN / "charl-train", "-q", "m.ini", "train.max_steps=20"]
-    for name, settings in (("1", []), ("2", []), ("3", []), ("4", []), ("2", ["dist.shard=parameters"])):
-        run(0, *short, *settings, "--simulate-ranks", name, "-o", f"short{name}{'s' if settings else ''}")
-    os.environ["CHARL_FAULT"] = "train.stop:7"
-    run(75, *short, "-o", "stopped")
-    del os.environ["CHARL_FAULT"]
-    run(0, *short, "-o", "stopped")
-    for name in ("short2", "short3", "short4", "short2s", "stopped"):
-        said = run(0, BIN / "charl", "checkpoint", "diff", "short1/last.h5", f"{name}/last.h5")
-        if losses_of(name) != losses_of("short1") or not re.search("all tensors are equal|^equal", said, re.M):
-            sys.exit(f"{name} differs from short1: {said}\n{losses_of(name)}, {losses_of('short1')}")
+    check_ranks([BIN / "charl-train", "-q", "m.ini", "train.max_steps=20"], "short", "val/loss",
+                forms=[("divided", ["--simulate-ranks", 2, "dist.shard=parameters"])])
     run(0, BIN / "charl-train", "-q", "m.ini")
     losses = losses_of("run")
     print(f"val/loss {losses[0]} to {losses[-1]}, of a guess {np.log(BATCH):.2f}")
     if not float(losses[-1]) < 0.3 * np.log(BATCH):
         sys.exit("the towers do not learn")
-    if weights("run/last.h5")["pair.log_scale"] == weights("short1/last.h5")["pair.log_scale"]:
+    if weights("run/last.h5")["pair.log_scale"] == weights("short/last.h5")["pair.log_scale"]:
         sys.exit("the temperature is not learned")
 
 
@@ -232,12 +208,7 @@ def check_answers(left, right):
 
 
 def check_refusals():
-    bad = []
-    for settings, wanted in REFUSED:
-        done = subprocess.run([BIN / "charl-train", "-q", "m.ini", "-o", "refused", *settings], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-        if done.returncode == 0 or not re.search(wanted, done.stdout):
-            bad.append(f"{settings}: exit code {done.returncode}, without \"{wanted}\": {done.stdout}")
+    bad = refused("m.ini", REFUSED)
     pathlib.Path("plain.ini").write_text("[data]\npath = d.h5\nx = /left\ny = /label\n[model]\ntype = mlp\n[train]\nloss = contrastive\n", encoding="utf-8")
     if "compares two embeddings, which need names" not in run(2, BIN / "charl-train", "-q", "plain.ini", "-o", "plain"):
         bad.append("train.loss = contrastive")

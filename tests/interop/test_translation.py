@@ -7,19 +7,18 @@ onnxruntime and h5py come from PyPI; exit code 77 means that they cannot be had.
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 import environment
 
-BIN = environment.BIN
 environment.enter("onnxruntime")
-os.environ.pop("CHARL_BIN_DIR")  # charl warns of variables that it does not know
 
 # pylint: disable=wrong-import-position
 import h5py
 import numpy as np
+
+from runs import BIN, check_ranks, check_same, losses_of, refused, run
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "models" / "encoder-decoder.md").read_text(encoding="utf-8")
 LONG = os.environ.pop("CHARL_TEST_LONG", "") == "1"
@@ -38,43 +37,17 @@ REFUSED = [
 ]
 
 
-def run(code, *command):
-    """Run a program that must end with `code`; returns what it printed."""
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n{done.stdout}")
-    return done.stdout
-
-
-def train(name, ranks, *settings):
-    run(0, BIN / "charl-train", "-q", "words.ini", "-o", name, "--simulate-ranks", ranks, *SMALL, *settings)
-
-
-def losses(name):
-    lines = pathlib.Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines()
-    at = lines[0].split(",").index("val/loss")
-    return [float(value) for value in (line.split(",")[at] for line in lines[1:]) if value]
-
-
-def check_same(name):
-    said = run(0, BIN / "charl", "checkpoint", "diff", "six/last.h5", f"{name}/last.h5")
-    if not re.search("all tensors are equal|^equal", said, re.M):
-        sys.exit(f"{name} differs from one rank: {said}")
-
-
 def check_ranks_and_forms():
-    train("run", 1)
-    for ranks in (2, 3, 4):
-        train(f"run{ranks}", ranks, "train.max_steps=6")
-    train("six", 1, "train.max_steps=6")
-    for name in ("run2", "run3", "run4"):
-        check_same(name)
+    train = [BIN / "charl-train", "-q", "words.ini", *SMALL]
+    short = [*train, "train.max_steps=6"]
+    run(0, *train, "-o", "run")
+    check_ranks(short, "six", "val/loss", stops=False)
     for name, settings in FORMS.items() if LONG else []:
-        train(name, 2, "train.max_steps=6", *settings, *(["init.from=six/last.h5"] if name == "lora" else []))
-        if not np.isfinite(losses(name)).all():
+        run(0, *short, "--simulate-ranks", 2, *settings, *(["init.from=six/last.h5"] if name == "lora" else []), "-o", name)
+        if not np.isfinite([float(loss) for loss in losses_of(name)]).all():
             sys.exit(f"{name}: the loss is not finite")
         if name in ("recompute", "shard"):
-            check_same(name)
+            check_same("six", name)
 
 
 def check_answers(program):
@@ -105,11 +78,9 @@ def check_refusals():
         gap = f["digits"][:]
         gap[3] = [1, 2, -1, 5, -1, -1]
         f["gap"] = gap
-    for settings, wanted in REFUSED:
-        done = subprocess.run([BIN / "charl-train", "-q", "words.ini", "-o", "refused", *settings], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=1500, check=False)
-        if done.returncode == 0 or not re.search(wanted, done.stdout):
-            sys.exit(f"{settings}: exit code {done.returncode}, without \"{wanted}\": {done.stdout}")
+    bad = refused("words.ini", REFUSED)
+    if bad:
+        sys.exit("\n".join(bad))
     said = run(3, BIN / "charl", "generate", "words.ini", "run/last.h5", "--prompt", "1")
     if "was trained on named inputs, not on a text" not in said:
         sys.exit(f"charl generate: {said}")
