@@ -99,9 +99,9 @@ charl_status charl__opencl_build(charl_device *dev, const char *file, const char
     cl_program program = NULL;
     cl_int err = CL_BUILD_PROGRAM_FAILURE;
 
-    CHARL_TRY(take(dev, key, out));
+    CHARL_TRY_CLEANUP(take(dev, key, out));
     if (*out) {
-        return CHARL_OK;
+        goto cleanup;
     }
     CHARL_TRY_CLEANUP(create(dev, file, source, &program));
     if (dev->pocl) {
