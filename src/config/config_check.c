@@ -171,9 +171,6 @@ static void check_optimizer(checker *c)
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
     }
-    if (!charl_optimizer_is_elementwise(cfg->optimizer.type)) {
-        needs_parameters(c, "optimizer", "type", cfg->optimizer.type);
-    }
     if (cfg->dist.audit > 0) {
         needs_parameters(c, "dist", "audit", "an audit");
     }

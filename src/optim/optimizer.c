@@ -274,7 +274,7 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && o->before) {
         st = charl__restore_enqueue(o);
     }
-    if (st == CHARL_OK && !o->is_divided && !o->type->elementwise) {
+    if (st == CHARL_OK && (!o->is_divided || o->set->is_divided) && !o->type->elementwise) {
         st = charl__params_refresh(o->set);
     }
     CHARL_TRY(charl__record_end(o->set->dev, st));

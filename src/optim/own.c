@@ -106,9 +106,6 @@ charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *ow
         CHARL_INVARIANT(own->range[i].begin % CHARL_PARAM_ALIGN == 0 && own->range[i].count % CHARL_PARAM_ALIGN == 0);
         CHARL_TRY(o->trains ? add_chosen(o, own->range[i]) : add_range(o, own->range[i]));
     }
-    CHARL_REQUIRE(o->type->elementwise || !o->set->is_divided, CHARL_ERR_CONFIG,
-                  "%s updates whole tensors, but the parameters are sharded; HINT shard gradients instead",
-                  o->type->row.name);
     return o->type->elementwise ? CHARL_OK : find_tensors(o);
 }
 

@@ -12,7 +12,8 @@ typedef struct tables {
 
 static void add_tensor(tables *t, const charl_param *p, int64_t own_at)
 {
-    const int64_t first[2] = {p->offset / CHARL_PARAM_ALIGN, own_at / CHARL_PARAM_ALIGN}, n = charl__param_blocks(p);
+    const int64_t first[2] = {charl__params_at(p->set, p->offset) / CHARL_PARAM_ALIGN, own_at / CHARL_PARAM_ALIGN};
+    const int64_t n = charl__param_blocks(p);
 
     t->tensor[2 * p->index] = (uint32_t)t->n_chunks;
     for (int64_t b = 0; b < n; b += CHUNK_BLOCKS) {

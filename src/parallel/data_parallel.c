@@ -74,7 +74,7 @@ charl_status charl__data_parallel_connect(charl_data_parallel *dp, charl_params 
                                              .within_nodes = dp->within_nodes && dp->sharding != CHARL_SHARD_NONE};
     charl_status st = CHARL_OK;
 
-    const bool assigns = options.gathers && dp->whole;
+    const bool assigns = dp->sharding != CHARL_SHARD_NONE && dp->whole;
 
     CHARL_INVARIANT(set->is_divided == divides);
     if (assigns) {

@@ -109,9 +109,9 @@ void charl__owners_fini(charl__owners *owners)
     *owners = (charl__owners){0};
 }
 
-/* The most of any rank, of an optimizer that updates whole tensors. */
-static charl_status most_assigned(const charl_params *set, const charl_optimizer_config *config, int ranks,
-                                  int64_t *out)
+/* The most of any rank, of an optimizer that updates whole tensors; with their values, if these are divided too. */
+static charl_status most_assigned(const charl_params *set, const charl_optimizer_config *config, bool divided,
+                                  int ranks, int64_t *out)
 {
     charl__owners owners = {0};
     CHARL_SCOPED_FREE int64_t *bytes = NULL;
@@ -124,7 +124,8 @@ static charl_status most_assigned(const charl_params *set, const charl_optimizer
         if (p->spec.trainable) {
             int64_t *at = &bytes[charl__owners_find(&owners, p->offset)];
 
-            *at += charl__optimizer_tensor_bytes(config, p);
+            *at += charl__optimizer_tensor_bytes(config, p) +
+                   (divided ? charl__params_bytes(set, charl__param_blocks(p) * CHARL_PARAM_ALIGN) : 0);
             *out = *at > *out ? *at : *out;
         }
     }
@@ -143,14 +144,18 @@ static int64_t part_elements(const charl_params *set, int ranks)
 charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,
                                 int ranks, int64_t *out)
 {
+    const bool divided = shard == CHARL_SHARD_PARAMETERS;
     const int64_t part = part_elements(set, ranks);
 
-    *out = 0;
+    *out = divided ? 0 : charl__params_bytes(set, set->elements);
     if (charl_optimizer_is_elementwise(config->type)) {
-        *out = charl__optimizer_kept_bytes(config, shard == CHARL_SHARD_NONE ? set->elements : part);
+        *out += charl__optimizer_kept_bytes(config, shard == CHARL_SHARD_NONE ? set->elements : part) +
+                (divided ? charl__params_bytes(set, part) : 0);
     } else {
-        CHARL_TRY(most_assigned(set, config, shard == CHARL_SHARD_NONE ? 1 : ranks, out));
+        int64_t assigned = 0;
+
+        CHARL_TRY(most_assigned(set, config, divided, shard == CHARL_SHARD_NONE ? 1 : ranks, &assigned));
+        *out += assigned;
     }
-    *out += charl__params_bytes(set, shard == CHARL_SHARD_PARAMETERS ? part : set->elements);
     return CHARL_OK;
 }

@@ -78,7 +78,6 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
                           : pretended                          ? strtol(pretended, NULL, 10)
                                                                : 0;
     const bool by_node = t->config->dist.shard_group == CHARL__SHARD_GROUP_NODE, within = by_node && per_node > 0;
-    const bool divisible = !by_node && charl_optimizer_is_elementwise(o->config.type);
     const int64_t rest = charl_device_get_memory(t->session.dev).in_use -
                          charl_graph_get_info(r->train->g).activation_bytes -
                          charl__params_bytes(set, set->value_elements) - charl__optimizer_bytes(o, true) -
@@ -104,9 +103,9 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
             int64_t own;
 
             CHARL_TRY(charl__shard_bytes(set, &o->config, ranks == 1 ? CHARL_SHARD_NONE : shard, out[n].shards, &own));
-            out[n].bytes[shard] = divides && !divisible ? 0
-                                                        : rest + (divides ? gathered : part) + own +
-                                                              (ranks == 1 || shard >= CHARL_SHARD_GRADIENTS ? 0 : sums);
+            out[n].bytes[shard] = divides && by_node ? 0
+                                                     : rest + (divides ? gathered : part) + own +
+                                                           (ranks == 1 || shard >= CHARL_SHARD_GRADIENTS ? 0 : sums);
         }
         *count = ++n;
     }

@@ -403,9 +403,8 @@ static charl_status agree_on_passes(charl__replica *r)
 static charl_shard most_shard(const charl__replica *r)
 {
     const charl_config *c = r->config;
-    const bool whole = !charl_optimizer_is_elementwise(c->optimizer.type) || c->dist.audit > 0 ||
-                       c->dist.balance == CHARL__BALANCE_SPEED || c->dist.shard_group == CHARL__SHARD_GROUP_NODE ||
-                       c->eval.sample_prompt[0];
+    const bool whole = c->dist.audit > 0 || c->dist.balance == CHARL__BALANCE_SPEED ||
+                       c->dist.shard_group == CHARL__SHARD_GROUP_NODE || c->eval.sample_prompt[0];
 
     if (c->dist.shard != CHARL__SHARD_AUTO) {
         return (charl_shard)c->dist.shard;

@@ -101,9 +101,8 @@ divided "sgd in f16" 3 cnn train.precision=f16 train.on_nonfinite=skip
 again "sgd in f16, simulated" 1 cnn --simulate-ranks 2x2 train.precision=f16 train.on_nonfinite=skip
 shard=optimizer
 again "sgd in f16, within 3 nodes" 1 cnn --simulate-ranks 3x2 dist.shard_group=node train.precision=f16 train.on_nonfinite=skip
-expect 2 "what does not work with parameters" ranks 2 mlp.ini -q -o x dist.shard=parameters dist.audit=2 dist.balance=speed dist.shard_group=node optimizer.type=muon
-says 1 "\\[optimizer\\] type: muon needs all parameters on every rank, but \\[dist\\] shard = parameters divides them: use shard = gradients"
-says 1 "\\[dist\\] balance: speed needs all parameters"
+expect 2 "what does not work with parameters" ranks 2 mlp.ini -q -o x dist.shard=parameters dist.audit=2 dist.balance=speed dist.shard_group=node
+says 1 "\\[dist\\] balance: speed needs all parameters on every rank, but \\[dist\\] shard = parameters divides them: use shard = gradients"
 says 1 "\\[dist\\] audit: an audit needs all parameters"
 says 1 "\\[dist\\] shard_group: node does not work with \\[dist\\] shard = parameters: use shard = gradients"
 
@@ -112,10 +111,14 @@ shard=gradients
 divided "muon" 3 cnn optimizer.type=muon train.ema_decay=0.9
 shard=optimizer
 again "muon, p2p" 2 cnn optimizer.type=muon train.ema_decay=0.9 dist.allreduce=p2p
+shard=parameters
+again "muon" 3 cnn optimizer.type=muon train.ema_decay=0.9
 export CHARL_RANKS_PER_NODE=2
 shard=gradients
 divided "lamb over two nodes" 3 gpt optimizer.type=lamb # one matrix for embedding and head
 divided "a tensor that is most of the model" 4 mlp optimizer.type=lamb
+shard=parameters
+again "more ranks than large tensors" 4 mlp optimizer.type=lamb
 shard=optimizer
 again "the same within nodes" 4 mlp optimizer.type=lamb dist.shard_group=node checkpoint.parts=rank
 shard=gradients
@@ -129,7 +132,7 @@ export CHARL_FAULT=train.stop:4
 expect 75 "stopped at step 3" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients
 expect 75 "stopped at step 6" ranks 3 mlp.ini -q -o s "$@" dist.shard=optimizer
 export CHARL_FAULT='device.copies@1:*'
-expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard=gradients
+expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard=parameters
 unset CHARL_FAULT
 same "adafactor, stopped twice" one s
 
