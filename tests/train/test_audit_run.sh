@@ -1,6 +1,7 @@
 #!/bin/sh
 # dist.audit from outside: what is named, what becomes of the checkpoints, and that the same command continues with the bits of an undisturbed
 # run. Random faults: test_audit.c.
+rows=80
 . "$(dirname "$0")/common.sh"
 
 set -- mlp.ini -q checkpoint.interval=1 checkpoint.keep_last=20

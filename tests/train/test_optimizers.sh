@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every optimizer that keeps more than arenas, and one that does not: the same bits on one rank as on two after an
 # interruption, with and without groups of parameters.
+rows=80
 . "$(dirname "$0")/common.sh"
 
 check() { # check NAME OVERRIDES...
