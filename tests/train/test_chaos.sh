@@ -25,8 +25,12 @@ cat "$T/log"
 says 1 "^([0-9]+) of \1 seeds survived"
 [ -e run-chaos ] && fail "what survived is left behind"
 
-# The same seed tells the same story, also on a device with threads, where no start can be forked from the undisturbed training.
-POCL_DEVICES=pthread expect 0 "a story told again" chaos 1 --simulate-ranks 8 chaos.ini dist.shard=gradients
+# Starts that are forked from the undisturbed training. One rank: PoCL 3.1 may abort where threads run kernels of this device at once.
+POCL_DEVICES=basic expect 0 "a device without threads" chaos 1-2 --simulate-ranks 1 chaos.ini
+says 1 "^2 of 2 seeds survived"
+
+# The same seed tells the same story.
+expect 0 "a story told again" chaos 1 --simulate-ranks 8 chaos.ini dist.shard=gradients
 checks=$((checks + 1))
 grep -A 20 '^seed-1, start 1' "$T/log" | sed '/^seed-1: /q' | cmp -s story - || { fail "the same seed tells two stories"; cat story "$T/log"; }
 
@@ -47,7 +51,7 @@ for _i in $(seq 1000); do
 done
 # children PID: cat goes on past processes that have just ended, where awk would stop
 children() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v parent="$1" '$4 == parent { print $1 }'; }
-kill -9 $(children "$(children "$(children $!)")") # of timeout, of the command, of the undisturbed training
+kill -9 $(children "$(children $!)")
 wait $!
 [ $? -eq 1 ] || fail "a start was killed from outside, and that is no failure"
 says 1 "error: seed 3: start 1 ended with exit status 137, which none of its faults explains: see run-chaos/seed-3/start-1.log"

@@ -594,7 +594,6 @@ int charl__train_chaos(const charl__train_args *args, int (*work)(const charl__t
     if (mkdir(base, 0777) != 0 && errno != EEXIST) {
         code = charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", base, strerror(errno));
     } else {
-        (void)setenv("POCL_DEVICES", "basic", 0); /* this device of PoCL has no threads */
         code = run(&(story){.args = args, .work = work, .name = "undisturbed"},
                    charl__cli_text(config, "device.select"), base);
     }
