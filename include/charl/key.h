@@ -33,6 +33,11 @@ typedef struct charl_int_list {
     int64_t values[CHARL_CONFIG_LIST];
 } charl_int_list;
 
+typedef struct charl_float_list {
+    int count;
+    double values[CHARL_CONFIG_LIST];
+} charl_float_list;
+
 /** The type of a key's value. SIZE is not allowed in keys of layers; PAIR, TRIPLE, TEXT and LAYER are not allowed in
  *  keys of optimizers, schedulers and models. */
 typedef enum charl_key_kind {
@@ -46,7 +51,8 @@ typedef enum charl_key_kind {
     CHARL_KEY_CHOICE,     /* int, an index into `choices` */
     CHARL_KEY_TEXT,       /* const char *, any text; NULL, where the default is, for none */
     CHARL_KEY_ACTIVATION, /* const char *: an activation; NULL, where the default is, for none */
-    CHARL_KEY_LAYER       /* const char *, the name of a layer before this one; NULL for none */
+    CHARL_KEY_LAYER,      /* const char *, the name of a layer before this one; NULL for none */
+    CHARL_KEY_FLOATS      /* charl_float_list */
 } charl_key_kind;
 
 typedef struct charl_key {

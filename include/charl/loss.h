@@ -16,7 +16,8 @@ typedef enum charl_target_kind {
     CHARL_TARGET_TOKENS = 8,         /* the next token at every position of a window */
     CHARL_TARGET_PROBABILITIES = 16, /* of n classes; an output per class */
     CHARL_TARGET_MAPS = 32,          /* one of n classes at every pixel or voxel; an output per class and pixel */
-    CHARL_TARGET_NOTHING = 64        /* numbers that are not read: the loss compares rows with each other */
+    CHARL_TARGET_NOTHING = 64,       /* numbers that are not read: the loss compares rows with each other */
+    CHARL_TARGET_INTERVALS = 128     /* besides NUMBERS: the model predicts several quantiles of each value */
 } charl_target_kind;
 
 /** Name of loss i = 0, 1, ..., as train.loss takes it; NULL past the last. Local. */

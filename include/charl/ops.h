@@ -149,6 +149,10 @@ charl_var *charl_l1(charl_graph *g, charl_var *x, charl_var *target);
 /** out[b] = mean over all other extents of the Huber loss of d = |x - target|: d^2 / 2 for d <= delta, else delta * (d
  *  - delta / 2) */
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta);
+/** out[b] = mean over all other extents of the pinball loss (Koenker and Bassett 1978): (target - x) * quantile, or for
+ *  a target below x (x - target) * (1 - quantile). The constant x with the least mean is that quantile of the targets;
+ *  0 < quantile < 1. */
+charl_var *charl_pinball(charl_graph *g, charl_var *x, charl_var *target, float quantile);
 /** out[b] = mean over all other extents of softplus(x) - x * target: binary cross-entropy of logits. target has the
  *  shape of x. If it is 1 everywhere, softplus(-x) is the same; if it is 0, softplus(x). */
 charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target);

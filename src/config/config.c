@@ -385,7 +385,7 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
  * type, else from the first. */
 static charl_status apply(loader *l, const charl__key *key, const char *raw, charl__origin origin)
 {
-    const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
+    const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_FLOATS || key->type == CHARL__KEY_SET ||
                       key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT ||
                       key->type == CHARL__KEY_MIX;
     CHARL_SCOPED_FREE char *value = NULL;

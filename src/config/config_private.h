@@ -54,7 +54,7 @@ typedef struct charl__config_output {
     const charl__loss *loss; /* NULL: auto */
     double weight;
     charl__origin origin;
-    _Alignas(8) unsigned char settings[64]; /* of the loss */
+    _Alignas(8) unsigned char settings[288]; /* of the loss */
 } charl__config_output;
 
 typedef struct charl__config_strings {
@@ -139,6 +139,7 @@ charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST
 
 /** Append the shortest text that reads back as v. */
 charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
+charl_status charl__config_print_floats(const charl_float_list *v, charl__text *out) CHARL_MUST_CHECK; /* "A, B" */
 
 /** data.augment from text, with the reason in why[CHARL__WHY] if it is invalid; and back. */
 void charl__config_augment_set(const char *text, charl__augment *field, char *why);

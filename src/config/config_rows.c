@@ -88,7 +88,7 @@ const charl__metric *charl__config_monitor(const charl_config *cfg)
     return t;
 }
 
-bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind targets)
+bool charl__config_measures(const charl_config *cfg, int i, unsigned targets)
 {
     const unsigned own = (unsigned)CHARL__METRICS_AUTO << (i + 1);
 

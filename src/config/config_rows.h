@@ -40,8 +40,8 @@ const char *charl__config_monitor_name(const charl_config *cfg);
 /** The metric of checkpoint.monitor, of whichever output. */
 const charl__metric *charl__config_monitor(const charl_config *cfg);
 
-/** Whether eval.metrics requests metric i for data with such targets. */
-bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind targets);
+/** Whether eval.metrics requests metric i for data with such targets, bits of charl_target_kind. */
+bool charl__config_measures(const charl_config *cfg, int i, unsigned targets);
 
 /** The optimizer of [optimizer] and [train]. Borrows from the configuration. */
 charl_optimizer_config charl__config_optimizer(const charl_config *cfg);

@@ -21,6 +21,7 @@ typedef enum charl__key_type {
     CHARL__KEY_ENUM,      /* int, index into `choices` */
     CHARL__KEY_SET,       /* unsigned, bit i = choice i */
     CHARL__KEY_INTS,      /* charl_int_list */
+    CHARL__KEY_FLOATS,    /* charl_float_list */
     CHARL__KEY_INTERVAL,  /* charl__interval; the word in `choices` stands for AUTO */
     CHARL__KEY_DURATION,  /* double, seconds */
     CHARL__KEY_NORMALIZE, /* charl__normalize */

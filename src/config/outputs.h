@@ -8,6 +8,10 @@
 #include "config/values.h"
 #include "nn/metric.h"
 
+/** Outputs for each target: the number of quantiles, or 1; and which of them is the prediction, the quantile nearest to 0.5. */
+int64_t charl__loss_values(const charl__loss *loss, const void *settings);
+int64_t charl__loss_point(const charl__loss *loss, const void *settings);
+
 /** An output with its place. Of sequences and maps the model gives [T, classes] and [classes, pixels]. */
 typedef struct charl__output {
     const char *name;  /* borrowed from the configuration, as is all else */
@@ -19,6 +23,7 @@ typedef struct charl__output {
     int64_t first, count;      /* in the row of outputs */
     int64_t target, n_targets; /* in the row of targets */
     int64_t classes;           /* CLASS, TOKENS, MAPS; else count */
+    int64_t quantiles, point;  /* charl__loss_values, charl__loss_point */
 } charl__output;
 
 typedef struct charl__outputs {
@@ -43,9 +48,10 @@ const char *charl__config_output_name(const charl_config *cfg, int i);
 /** An output and its targets in a graph, as its loss and its metrics take them. */
 typedef struct charl__output_vars {
     charl_var *outputs, *targets;
-    charl_var *counted; /* f32, of each target: 1, or 0 if it does not count; NULL: all count */
-    charl_var *share;   /* f32 [rows, targets]: of each target in the mean of its row; NULL: one value for each row */
-    charl_var *any;     /* f32 [rows]: 1, or 0 if no target counts; NULL: all have some */
+    charl_var *predicted; /* what metrics compare with the targets: of several quantiles one, else the outputs */
+    charl_var *counted;   /* f32, of each target: 1, or 0 if it does not count; NULL: all count */
+    charl_var *share;     /* f32 [rows, targets]: of each target in the mean of its row; NULL: one value for each row */
+    charl_var *any;       /* f32 [rows]: 1, or 0 if no target counts; NULL: all have some */
 } charl__output_vars;
 
 /** outputs, targets: rows of all. */
@@ -75,5 +81,9 @@ charl_target_kind charl__output_row_kind(const charl__output *o);
 int64_t charl__output_answers(const charl__output *o, const float *outputs, double *answers);
 /** The names of all answers, a list. Errors: ERR_NOMEM. */
 charl_status charl__output_names(const charl__outputs *o, charl__text *out) CHARL_MUST_CHECK;
+/** The same of an output without a name whose loss predicts quantiles of n targets: TARGET_qQUANTILE each. `targets`: their names, a list, or "".
+ *  Nothing for another loss. */
+charl_status charl__quantile_names(const charl__loss *loss, const void *settings, const char *targets, int64_t n,
+                                   charl__text *out) CHARL_MUST_CHECK;
 
 #endif

@@ -71,6 +71,8 @@ static charl__key_type type_of(charl_key_kind kind)
         return CHARL__KEY_SIZE;
     case CHARL_KEY_INTS:
         return CHARL__KEY_INTS;
+    case CHARL_KEY_FLOATS:
+        return CHARL__KEY_FLOATS;
     case CHARL_KEY_FLOAT:
         return CHARL__KEY_FLOAT;
     case CHARL_KEY_BOOL:

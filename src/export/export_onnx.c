@@ -108,7 +108,7 @@ static charl_var *unscaled(onnx_export *x, charl_var *output)
 
         f[i] = st == CHARL_OK ? charl_parameter(x->g, p) : charl__graph_fail(x->g, st, "%s", charl_error_message());
     }
-    return f[0] ? charl_add(x->g, charl_mul(x->g, output, f[1]), f[0]) : output;
+    return charl__task_unscale(x->g, output, f[0], f[1]);
 }
 
 /* Several inputs, each by its name, and the row of all that the model takes. */
@@ -147,9 +147,10 @@ static charl_status split_outputs(onnx_export *x, const charl__outputs *all, cha
             if (own && o->kind == CHARL_TARGET_TOKENS) {
                 shape = (charl_shape){3, {1, o->n_targets, o->classes}};
             } else if (own && o->kind != CHARL_TARGET_CLASS) {
-                const int skip = o->kind == CHARL_TARGET_MAPS ? 2 : 1;
+                const bool maps = o->kind == CHARL_TARGET_MAPS;
+                const int skip = maps || o->quantiles > 1 ? 2 : 1;
 
-                shape = (charl_shape){skip + f[i].shape.ndim, {1, o->classes}};
+                shape = (charl_shape){skip + f[i].shape.ndim, {1, maps ? o->classes : o->quantiles}};
                 memcpy(shape.dim + skip, f[i].shape.dim, (size_t)f[i].shape.ndim * sizeof shape.dim[0]);
             }
         }

@@ -68,6 +68,17 @@ static charl_status open_member(charl__ensemble_member *m, const charl_config_ov
     return CHARL_OK;
 }
 
+/* Whether two models predict the same quantiles, or both none. */
+static bool same_quantiles(const charl_config *a, const charl_config *b)
+{
+    const charl__loss *of[] = {charl__config_loss(a), charl__config_loss(b)};
+    const charl_float_list *p = of[0]->quantiles ? of[0]->quantiles(a->train.loss_settings) : NULL;
+    const charl_float_list *q = of[1]->quantiles ? of[1]->quantiles(b->train.loss_settings) : NULL;
+
+    return p && q ? p->count == q->count && memcmp(p->values, q->values, (size_t)p->count * sizeof *p->values) == 0
+                  : p == q;
+}
+
 /* What the outputs of a session's model mean. */
 static const charl__answer *answer_of(const charl__session *s)
 {
@@ -95,6 +106,8 @@ charl_status charl__ensemble_open(const char *const *checkpoints, int n, const c
         CHARL_REQUIRE(answer_of(&m->session) == e->answer, CHARL_ERR_CONFIG,
                       "%s learned with another loss than %s, so that their outputs do not mean the same", m->checkpoint,
                       first->origin);
+        CHARL_REQUIRE(same_quantiles(first->config, m->session.config), CHARL_ERR_CONFIG,
+                      "%s predicts other quantiles than %s", m->checkpoint, first->origin);
     }
     return CHARL_OK;
 }

@@ -195,7 +195,9 @@ static charl_status check_output(const charl_inference *m, const sized_graph *p)
     const charl_type type = charl_var_get_type(p->output);
     const charl_shape *out = &type.shape;
     const charl_data_schema *s = m->session ? m->session->schema : NULL;
-    const int64_t each = charl_shape_count(out) / p->rows, targets = s ? charl_shape_count(&s->y_shape) : 0;
+    const int64_t each = charl_shape_count(out) / p->rows;
+    int64_t targets = s ? charl_shape_count(&s->y_shape) : 0;
+    const charl__loss *loss;
     charl_dataset_info data;
     charl_target_kind kind;
     bool fits;
@@ -214,7 +216,9 @@ static charl_status check_output(const charl_inference *m, const sized_graph *p)
     if (s->fields[0]) {
         return CHARL_OK; /* the model has checked each output */
     }
-    kind = charl__task_targets(charl__config_loss(m->session->config), &data);
+    loss = charl__config_loss(m->session->config);
+    kind = charl__task_targets(loss, &data);
+    targets *= charl__loss_values(loss, m->session->config->train.loss_settings);
     fits = kind == CHARL_TARGET_CLASS  ? out->ndim == 2 && out->dim[1] >= s->classes
            : kind == CHARL_TARGET_MAPS ? out->ndim > 3 && out->dim[1] >= s->classes && each == out->dim[1] * targets
                                        : each == targets;

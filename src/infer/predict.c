@@ -215,6 +215,8 @@ static charl_status open_rows(predictor *p)
     }
     CHARL_TRY(charl__evaluation_open(p->session.config, p->session.schema, true, false, &p->evaluation));
     CHARL_TRY(charl__output_names(&p->evaluation.outputs, &p->answer_names));
+    CHARL_TRY(charl__quantile_names(p->evaluation.loss, p->evaluation.loss_settings, p->session.schema->targets,
+                                    charl_shape_count(&p->session.schema->y_shape), &p->answer_names));
     p->info = (charl_predict_info){.schema = p->session.schema,
                                    .targets = p->evaluation.data.targets,
                                    .answer = p->evaluation.outputs.n > 0 ? "predicted" : p->evaluation.answer->name,

@@ -19,8 +19,9 @@
 /** Properties of the evaluation, known before the first row. */
 typedef struct charl__metric_data {
     charl_target_kind targets;
-    int64_t outputs; /* values per row: classes, labels or numbers; TOKENS: size of the vocabulary */
-    int64_t classes; /* outputs; MAPS, and FLAGS that are masks, images or volumes [channels, ...]: their channels */
+    int64_t outputs;   /* values per row: classes, labels or numbers; TOKENS: size of the vocabulary */
+    int64_t quantiles; /* NUMBERS: predicted of each, or 1; else 1 */
+    int64_t classes;   /* outputs; MAPS, and FLAGS that are masks, images or volumes [channels, ...]: their channels */
     const int32_t *token_bytes; /* TOKENS: [outputs] bytes of text per token; NULL: unknown */
 } charl__metric_data;
 

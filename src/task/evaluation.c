@@ -24,7 +24,8 @@ charl_target_kind charl__task_targets(const charl__loss *loss, const charl_datas
     if (loss->targets & CHARL_TARGET_MAPS && maps && (!(loss->targets & CHARL_TARGET_FLAGS) || data->classes > 2)) {
         return CHARL_TARGET_MAPS;
     }
-    return (charl_target_kind)(loss->targets & ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS));
+    return (charl_target_kind)(loss->targets &
+                               ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS | CHARL_TARGET_INTERVALS));
 }
 
 const charl__answer *charl__task_answer(const charl__loss *loss, charl_target_kind targets)
@@ -62,11 +63,20 @@ bool charl__evaluation_builds(const charl__evaluation_item *item)
     return item->type->build || item->type == &charl__metric_loss;
 }
 
-static charl_status check(const charl_config *config, const charl_data_schema *schema, const charl__metric *m,
-                          charl_target_kind kind)
+/* What metrics can be defined for: the kind of the targets, and whether the model predicts an interval of each. */
+static unsigned kinds_of(charl_target_kind kind, int64_t quantiles)
 {
-    CHARL_REQUIRE(m->targets & kind, CHARL_ERR_CONFIG, "the metric %s is not defined for %s, which %s holds",
-                  m->row.name, charl_dataset_kind_name(schema->kind), config->data.path);
+    return (unsigned)kind | (quantiles > 1 ? (unsigned)CHARL_TARGET_INTERVALS : 0U);
+}
+
+static charl_status check(const charl_config *config, const charl_data_schema *schema, const charl__metric *m,
+                          charl_target_kind kind, int64_t quantiles)
+{
+    CHARL_REQUIRE(quantiles > 1 || m->targets != CHARL_TARGET_INTERVALS, CHARL_ERR_CONFIG,
+                  "the metric %s needs an interval; HINT train.quantiles = 0.05, 0.5, 0.95", m->row.name);
+    CHARL_REQUIRE(m->targets & kinds_of(kind, quantiles), CHARL_ERR_CONFIG,
+                  "the metric %s is not defined for %s, which %s holds", m->row.name,
+                  charl_dataset_kind_name(schema->kind), config->data.path);
     CHARL_REQUIRE(kind != CHARL_TARGET_TOKENS || !m->add || schema->tokenizer, CHARL_ERR_CONFIG,
                   "the metric %s needs the tokenizer, which %s does not hold", m->row.name, config->data.path);
     return CHARL_OK;
@@ -95,7 +105,8 @@ static charl_status open_outputs(const charl_config *config, charl__evaluation *
             const charl__output *o = &e->outputs.at[k];
             charl__evaluation_item item = {.type = m, .output = k};
             /* without the text of the tokens, only what the device computes of each */
-            const bool fits = m->targets & o->kind && (o->kind != CHARL_TARGET_TOKENS || !m->add);
+            const unsigned kinds = kinds_of(o->kind, o->quantiles);
+            const bool fits = m->targets & kinds && (o->kind != CHARL_TARGET_TOKENS || !m->add);
             char name[CHARL_METRIC_NAME];
             bool monitored;
 
@@ -106,7 +117,7 @@ static charl_status open_outputs(const charl_config *config, charl__evaluation *
                           name);
             any = any || fits;
             if (i < 0 || (m != &charl__metric_loss && m != &charl__metric_worst && fits &&
-                          (monitored || charl__config_measures(config, i, o->kind)))) {
+                          (monitored || charl__config_measures(config, i, kinds)))) {
                 CHARL_REQUIRE(e->n < CHARL_MAX_METRICS, CHARL_ERR_CONFIG,
                               "the outputs have more than %d metrics; HINT choose fewer eval.metrics",
                               CHARL_MAX_METRICS);
@@ -114,7 +125,7 @@ static charl_status open_outputs(const charl_config *config, charl__evaluation *
                 e->reads |= m->reads;
             }
         }
-        CHARL_REQUIRE(any || i < 0 || !charl__config_measures(config, i, (charl_target_kind)0), CHARL_ERR_CONFIG,
+        CHARL_REQUIRE(any || i < 0 || !charl__config_measures(config, i, 0), CHARL_ERR_CONFIG,
                       "the metric %s is not defined for the targets of any output", m->row.name);
     }
     return CHARL_OK;
@@ -126,6 +137,7 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
     const charl__loss *loss = charl__config_loss(config);
     charl_dataset_info data;
     charl_target_kind kind;
+    unsigned kinds;
     const charl__metric *m, *monitor = charl__config_monitor(config);
 
     charl__data_schema_get_info(schema, "", &data);
@@ -133,10 +145,12 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
     *e = (charl__evaluation){.loss = loss,
                              .loss_settings = config->train.loss_settings,
                              .data.targets = kind,
+                             .data.quantiles = charl__loss_values(loss, config->train.loss_settings),
                              .answer = charl__task_answer(loss, kind),
                              .names = kind == CHARL_TARGET_CLASS || kind == CHARL_TARGET_MAPS ? schema->class_names
                                                                                               : schema->targets,
                              .on_host = on_host};
+    kinds = kinds_of(kind, e->data.quantiles);
     CHARL_TRY(charl__config_outputs(config, schema->fields, &e->outputs));
     if (e->outputs.n > 0) {
         return open_outputs(config, e);
@@ -146,16 +160,16 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
         CHARL_ERR_CONFIG, "log.images shows images of a class each, which %s does not hold", config->data.path);
     if (on_host && schema->n_target_stats > 0) {
         e->scaled_by = schema;
-        CHARL_TRY(charl__alloc_array(schema->n_target_stats, 2 * sizeof *e->scaled, &e->scaled));
+        CHARL_TRY(charl__alloc_array(schema->n_target_stats * (e->data.quantiles + 1), sizeof *e->scaled, &e->scaled));
     }
     for (int i = 0; (m = charl__metric_at(i)) != NULL; i++) {
         const bool wanted = m == monitor || (m == &charl__metric_worst ? config->log.images > 0 && !on_host
-                                                                       : charl__config_measures(config, i, kind));
+                                                                       : charl__config_measures(config, i, kinds));
 
-        if (m == &charl__metric_loss || !(wanted || (report && (m->targets & ~m->on_request & kind) && m->detail))) {
+        if (m == &charl__metric_loss || !(wanted || (report && (m->targets & ~m->on_request & kinds) && m->detail))) {
             continue; /* the loss is always measured */
         }
-        CHARL_TRY(check(config, schema, m, kind));
+        CHARL_TRY(check(config, schema, m, kind, e->data.quantiles));
         CHARL_INVARIANT(e->n < CHARL_MAX_METRICS);
         e->item[e->n++] = (charl__evaluation_item){.type = m, .output = -1};
         e->reads |= m->reads;
@@ -212,17 +226,21 @@ static charl_status reserve(charl__evaluation *e)
 
 charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *out)
 {
-    const int64_t outputs =
-        e->data.targets == CHARL_TARGET_TOKENS ? out->dim[out->ndim - 1] : charl_shape_count(out) / out->dim[0];
+    const int64_t each = charl_shape_count(out) / out->dim[0];
+    const int64_t outputs = e->data.targets == CHARL_TARGET_TOKENS ? out->dim[out->ndim - 1] : each / e->data.quantiles;
 
     if (!e->exact) {
         e->data.outputs = outputs;
-        e->data.classes = e->data.targets == CHARL_TARGET_TOKENS ? outputs : charl__task_classes(e->data.targets, out);
+        e->data.classes = e->data.targets == CHARL_TARGET_TOKENS || e->data.quantiles > 1
+                              ? outputs
+                              : charl__task_classes(e->data.targets, out);
         for (int k = 0; k < e->outputs.n; k++) {
             const charl__output *o = &e->outputs.at[k];
 
-            e->output_data[k] =
-                (charl__metric_data){.targets = charl__output_row_kind(o), .outputs = o->count, .classes = o->classes};
+            e->output_data[k] = (charl__metric_data){.targets = charl__output_row_kind(o),
+                                                     .outputs = o->count / o->quantiles,
+                                                     .quantiles = o->quantiles,
+                                                     .classes = o->classes};
         }
         drop_wide_pairs(e);
         CHARL_TRY(reserve(e));
@@ -260,13 +278,17 @@ static charl__eval_row scaled_row(charl__evaluation *e, const charl__eval_row *r
     const charl_data_schema *s = e->scaled_by;
     charl__eval_row scaled = *row;
 
-    for (int64_t i = 0; s && i < row->n; i++) {
-        e->scaled[i] = (row->outputs[i] - s->target_mean[i]) / s->target_std[i];
-        e->scaled[row->n + i] = (row->numbers[i] - s->target_mean[i]) / s->target_std[i];
+    const int64_t outputs = e->data.quantiles * row->n;
+
+    for (int64_t i = 0; s && i < outputs + row->n; i++) {
+        const int64_t t = i % row->n;
+
+        e->scaled[i] = ((i < outputs ? row->values[i] : row->numbers[t]) - s->target_mean[t]) / s->target_std[t];
     }
     if (s) {
-        scaled.outputs = e->scaled;
-        scaled.numbers = e->scaled + row->n;
+        scaled.values = e->scaled;
+        scaled.outputs = e->scaled + (row->outputs - row->values);
+        scaled.numbers = e->scaled + outputs;
     }
     return scaled;
 }
@@ -359,6 +381,7 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
                                    const void *targets, int64_t per_row, const float *weight, int64_t weights)
 {
     const bool tokens = e->data.targets == CHARL_TARGET_TOKENS;
+    const int64_t point = charl__loss_point(e->loss, e->loss_settings);
 
     for (int64_t r = 0; r < n; r++) {
         charl__eval_row row = {.n = tokens ? per_row : e->data.outputs,
@@ -376,7 +399,8 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
             row.numbers = (const float *)targets + r * per_row;
         }
         if (outputs) {
-            row.outputs = outputs + r * e->data.outputs;
+            row.values = outputs + r * e->data.outputs * e->data.quantiles;
+            row.outputs = row.values + point * e->data.outputs;
             row.predicted = e->data.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, row.n, 1) : 0;
         }
         CHARL_TRY(add_row(e, &row));

@@ -49,7 +49,7 @@ typedef struct charl__evaluation {
     int32_t *token_bytes; /* owned */
     /* Outputs and targets arrive in units of the data, and the loss is computed of them scaled by these. NULL: unscaled. Borrowed. */
     const charl_data_schema *scaled_by;
-    float *scaled; /* [2, targets] of a row */
+    float *scaled; /* [quantiles + 1, targets] of a row: outputs, then targets */
 } charl__evaluation;
 
 /** The kind of targets for the loss, of these data, or as described by a schema. */

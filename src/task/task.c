@@ -159,18 +159,23 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
                       "classes",
                       loss->row.name, data->path, (long long)data->classes - 1,
                       charl__loss_names(CHARL_TARGET_CLASS, names, sizeof names));
-        *out = charl_shape_count(&data->y_shape);
+        *out = charl_shape_count(&data->y_shape) * charl__loss_values(loss, config->train.loss_settings);
     }
     return CHARL_OK;
 }
 
-/* Targets in the shape and type of the output. */
-static charl_var *real_target(charl_graph *g, charl_var *out, charl_var *y)
+/* Targets in the type of the output and in its shape, or if there are several values of each in a row. */
+static charl_var *real_target(charl_graph *g, charl_var *out, int64_t values, charl_var *y)
 {
+    charl_shape shape = out ? charl_var_get_type(out).shape : (charl_shape){0};
+
     if (y && charl_var_get_type(y).dtype != CHARL_F32) {
         y = charl_cast(g, y, CHARL_F32);
     }
-    return out ? charl_reshape(g, y, charl_var_get_type(out).shape) : NULL;
+    if (values > 1 && out) {
+        shape = (charl_shape){2, {shape.dim[0], charl_shape_count(&shape) / shape.dim[0] / values}};
+    }
+    return out ? charl_reshape(g, y, shape) : NULL;
 }
 
 /* One value per sample: the mean over its tokens or pixels or, with weights of targets, the weighted sum. */
@@ -210,6 +215,7 @@ typedef struct learned {
     charl_var *count;                       /* weights of the targets, or NULL */
     charl_var *counts_rows;        /* of the loss of each row if it is one number for all its pixels, else NULL */
     charl_var *share;              /* of each target in the loss of its row, with sum 1; NULL: all equal */
+    int64_t values, point;         /* charl__loss_values, charl__loss_point of the only output */
     const charl__outputs *rows_of; /* outputs and targets are rows of these; NULL: of the only output */
 } learned;
 
@@ -229,9 +235,11 @@ static charl_var *classes_last(charl_graph *g, charl_var *out)
     return charl_transpose(g, out, perm);
 }
 
-static learned learned_from(const charl__loss *loss, charl_target_kind targets, charl_graph *g, charl_var *out,
+static learned learned_from(const charl_config *config, charl_target_kind targets, charl_graph *g, charl_var *out,
                             const charl__device_loader_vars *in, const charl__outputs *outputs)
 {
+    const charl__loss *loss = charl__config_loss(config);
+    const int64_t values = charl__loss_values(loss, config->train.loss_settings);
     learned l;
 
     if (outputs->n > 0) {
@@ -251,9 +259,11 @@ static learned learned_from(const charl__loss *loss, charl_target_kind targets, 
     }
     out = real_output(g, out);
     return (learned){.outputs = out,
-                     .targets = real_target(g, out, in->scaled_y),
-                     .partner = in->share ? real_target(g, out, in->partner_y) : NULL,
-                     .count = in->count};
+                     .targets = real_target(g, out, values, in->scaled_y),
+                     .partner = in->share ? real_target(g, out, values, in->partner_y) : NULL,
+                     .count = in->count,
+                     .values = values,
+                     .point = charl__loss_point(loss, config->train.loss_settings)};
 }
 
 /* 1 for each pixel that counts, 0 for the others: weights divided by the largest of their row. */
@@ -289,7 +299,7 @@ float charl__task_loss_seed(double weight)
 
 /* The model's output must be the loss's input; reports otherwise in terms of the model. */
 static void check_output(charl_target_kind targets, charl_graph *g, const charl_var *out, const charl_var *y,
-                         int64_t classes)
+                         int64_t classes, int64_t per_target)
 {
     const charl_shape have = out ? charl_var_get_type(out).shape : (charl_shape){0};
     const charl_shape want = y ? charl_var_get_type(y).shape : (charl_shape){0};
@@ -315,11 +325,16 @@ static void check_output(charl_target_kind targets, charl_graph *g, const charl_
         return;
     }
     front.ndim = have.ndim > 0 ? have.ndim - 1 : 0;
-    if (has_classes ? !charl_shape_equal(&front, &want) : charl_shape_count(&have) != charl_shape_count(&want)) {
-        char values[CHARL_SHAPE_TEXT + 64];
+    if (has_classes ? !charl_shape_equal(&front, &want)
+                    : charl_shape_count(&have) != charl_shape_count(&want) * per_target) {
+        char values[CHARL_SHAPE_TEXT + 128], quantiles[40] = "";
 
-        snprintf(values, sizeof values, "as many values per sample as the targets %s have",
-                 charl_shape_format(&want, target));
+        if (per_target > 1) {
+            snprintf(quantiles, sizeof quantiles, ", %lld of each", (long long)per_target);
+        }
+        snprintf(values, sizeof values, "%s per sample as the targets %s have%s",
+                 per_target > 1 ? "the quantiles of as many values" : "as many values",
+                 charl_shape_format(&want, target), quantiles);
         charl__graph_fail(g, CHARL_ERR_SHAPE, "the model's output %s does not fit the loss: it needs %s",
                           charl_shape_format(&have, text),
                           !has_classes     ? values
@@ -373,13 +388,26 @@ static int build_output_sums(const charl__evaluation *e, charl_graph *g, const l
         const charl__output *o = &l->rows_of->at[e->item[i].output];
 
         if (charl__evaluation_builds(&e->item[i])) {
-            charl_var *rows = m->build ? charl__output_rows(g, v, m->build(g, o->kind, v->outputs, v->targets))
+            charl_var *rows = m->build ? charl__output_rows(g, v, m->build(g, o->kind, v->predicted, v->targets))
                                        : charl__output_loss(g, o, v);
 
             part[n++] = total(g, charl_mul(g, rows, own));
         }
     }
     return n;
+}
+
+/* What metrics compare with the targets: of several values of each the prediction. */
+static charl_var *predicted(charl_graph *g, const learned *l)
+{
+    charl_var *out = l->outputs;
+
+    if (l->values > 1 && out) {
+        const int64_t n = charl_var_get_type(l->targets).shape.dim[1];
+
+        out = charl_slice(g, charl_flatten(g, out), 1, l->point * n, n);
+    }
+    return out;
 }
 
 /* Weighted sums over the rows: of the loss, of 1, of 1 by the loss's weights, of the metrics that are means. */
@@ -400,7 +428,7 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
         const charl__metric *m = e->item[i].type;
 
         if (m->build) {
-            charl_var *v = m->build(g, e->data.targets, l->outputs, l->targets);
+            charl_var *v = m->build(g, e->data.targets, predicted(g, l), l->targets);
 
             part[n++] = total(g, charl_mul(g, per_sample(g, v, shares_of(l)), weight));
         }
@@ -503,14 +531,17 @@ charl_var *charl__task_build_model(const charl_config *config, const charl_model
 charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, charl_var *std)
 {
     const charl_shape shape = out ? charl_var_get_type(out).shape : (charl_shape){0};
-    const charl_shape flat = {
-        2, {shape.dim[0], shape.ndim > 0 && shape.dim[0] > 0 ? charl_shape_count(&shape) / shape.dim[0] : 0}};
+    const int64_t targets = mean ? charl_var_get_type(mean).shape.dim[0] : 1;
+    const int64_t rows = shape.ndim > 0 ? shape.dim[0] : 1;
+    const charl_shape each = {3, {rows, rows > 0 ? charl_shape_count(&shape) / rows / targets : 0, targets}};
 
     if (!out || !mean) {
         return out;
     }
-    out = charl_add(g, charl_mul(g, charl_reshape(g, out, flat), std), mean);
-    return charl_reshape(g, out, shape);
+    if (shape.dim[shape.ndim - 1] != targets) { /* quantiles of each, or an image of a target */
+        return charl_reshape(g, charl__task_unscale(g, charl_reshape(g, out, each), mean, std), shape);
+    }
+    return charl_add(g, charl_mul(g, out, std), mean);
 }
 
 /* Output and targets in the units of the data, as the metrics take them. */
@@ -520,7 +551,7 @@ static learned in_units(charl_graph *g, const learned *l, const charl__device_lo
 
     if (in->target_mean) {
         units.outputs = charl__task_unscale(g, l->outputs, in->target_mean, in->target_std);
-        units.targets = real_target(g, units.outputs, in->y);
+        units.targets = real_target(g, units.outputs, l->values, in->y);
     }
     return units;
 }
@@ -633,10 +664,11 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     }
     out = charl__task_build_model(config, model, params, g, in.x);
     if (outputs.n == 0) {
-        check_output(task->targets, g, out, in.y, task->classes);
+        check_output(task->targets, g, out, in.y, task->classes,
+                     charl__loss_values(charl__config_loss(config), config->train.loss_settings));
     }
     charl_graph_scope_begin(g, "loss");
-    l = learned_from(charl__config_loss(config), task->targets, g, out, &in, &outputs);
+    l = learned_from(config, task->targets, g, out, &in, &outputs);
     l.share = share;
     rows = mixed_loss_rows(config, g, &l, in.share);
     if (charl_graph_is_training(g)) {

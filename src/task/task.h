@@ -68,7 +68,8 @@ charl_status charl__task_freeze(const charl_config *config, charl_params *params
 charl_var *charl__task_build_model(const charl_config *config, const charl_model *model, charl_params *params,
                                    charl_graph *g, charl_var *x);
 
-/** Outputs of a model whose targets were scaled, in units of the data: out * std + mean, of the columns of each row.
+/** Outputs of a model whose targets were scaled, in units of the data: out * std + mean, of the columns of each row; of quantiles, [quantiles,
+ *  targets] in a row, the mean and std of their target.
  *
  *  out  f32 [rows, ...]    mean, std  f32 [targets]; mean NULL: out itself */
 charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, charl_var *std);

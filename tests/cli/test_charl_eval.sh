@@ -136,5 +136,5 @@ awk '/"event":"val"/ {
     most = n == 1 || v > most ? v : most
 }
 END { exit bad || n != 6 }' monitored/metrics.jsonl || { echo "the best is not that of the best iou"; failures=$((failures + 1)); }
-expect 2 'mae needs loss = mse, huber, l1 or smooth_l1' eval c.ini $checkpoint eval.metrics=mae
+expect 2 'mae needs loss = mse, huber, l1, smooth_l1 or quantile' eval c.ini $checkpoint eval.metrics=mae
 finish

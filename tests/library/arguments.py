@@ -42,6 +42,7 @@ CALLS = {
     "charl_leaky_relu": "charl_leaky_relu(g, x, $slope)",
     "charl_elu": "charl_elu(g, x, $alpha)",
     "charl_huber": "charl_huber(g, x, x, $delta)",
+    "charl_pinball": "charl_pinball(g, x, x, $quantile)",
     "charl_layer_norm": "charl_layer_norm(g, x, NULL, NULL, $eps)",
     "charl_group_norm": "charl_group_norm(g, x, NULL, NULL, 1, $eps)",
     "charl_rms_norm": "charl_rms_norm(g, x, NULL, $eps)",

@@ -590,7 +590,8 @@ static void check_row_values(const problem *p, const charl__loss *loss, const vo
 {
     const charl_target_kind kind =
         p->maps ? CHARL_TARGET_MAPS
-                : (charl_target_kind)(loss->targets & ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS));
+                : (charl_target_kind)(loss->targets &
+                                      ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS | CHARL_TARGET_INTERVALS));
     const bool classes = p->maps || kind == CHARL_TARGET_CLASS;
     const charl_shape wide = p->maps ? (charl_shape){3, {ROWS, p->channels, p->per_row}} : shape_of(p);
     const charl_shape lone = {1 + p->maps, {ROWS, p->per_row}};
@@ -629,6 +630,7 @@ static void check_row_values(const problem *p, const charl__loss *loss, const vo
     run(g, charl_var_get_type(v).shape.ndim > 1 ? charl_mean(g, v, 1, false) : v, got);
     for (int i = 0; i < ROWS; i++) {
         const charl__eval_row row = {.outputs = p->x[i],
+                                     .values = p->x[i],
                                      .n = p->outputs,
                                      .is_map = p->maps,
                                      .classes = p->channels > 0 ? p->channels : p->outputs,
@@ -667,6 +669,10 @@ static void test_rows_on_the_device(void **state)
                 continue;
             }
             problems_of++;
+            if (loss->quantiles) { /* several of each: test_quantiles */
+                check_row_values(&problems[i], loss, &(const charl_float_list){1, {0.3}}, NULL);
+                continue;
+            }
             check_row_values(&problems[i], loss, loss->row.defaults, NULL);
             if (loss->row.n_keys > 0) { /* each has one or two keys, numbers */
                 assert_int_equal(loss->row.settings_size, (size_t)loss->row.n_keys * sizeof(double));

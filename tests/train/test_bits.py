@@ -122,6 +122,7 @@ CASES = [
     ("label-smoothing", MLP, ["train.label_smoothing=0.1", "train.grad_clip=0.5", "model.dropout=0.3"]),
     ("mse", REGRESSION, ["train.loss=mse"]),
     ("huber", REGRESSION, ["train.loss=huber"]),
+    ("quantile", REGRESSION, ["train.loss=quantile"]),
     ("bce", ini("labels.h5", "type = mlp\nhidden = 16\nactivation = sigmoid"), ["train.loss=bce"]),
     ("dice", ini("labels.h5", "type = mlp\nhidden = 16\nactivation = sigmoid"), ["train.loss=dice"]),
     ("focal", MLP, ["train.loss=focal"]),

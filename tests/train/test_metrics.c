@@ -17,8 +17,9 @@ static const char HEADER[] =
     "epoch,step,elapsed_s,train/loss,lr,grad_norm,samples_per_s,mem_gib,comm_ms,comm_exposed_ms,"
     "val/loss,val/accuracy,val/top2,val/top3,val/top5,val/top10,val/perplexity,val/bits_per_byte,"
     "val/mae,val/rmse,val/r2,val/precision,val/recall,val/f1,val/precision_micro,val/recall_micro,"
-    "val/f1_micro,val/iou,val/iou_micro,val/dice,val/dice_micro,val/auc,val/ece\n";
-#define NO_METRICS ",,,,,,,,,,,,,,,,,,,,,,," /* in a training row */
+    "val/f1_micro,val/iou,val/iou_micro,val/dice,val/dice_micro,val/auc,val/ece,"
+    "val/coverage,val/interval_width\n";
+#define NO_METRICS ",,,,,,,,,,,,,,,,,,,,,,,,," /* in a training row */
 
 static char *slurp(const char *dir, const char *name)
 {
@@ -126,8 +127,8 @@ static void test_formats(void **state)
     free(text);
     snprintf(want, sizeof want,
              "%s0.25,10,1.500,1.8342,0.001,2.5,1000,0.2500,0.5,0.125" NO_METRICS "\n"
-             "1,10,2.000,,,,,,,,0.5,0.75,,,0.875,,,,,,,,,,,,,,,,,,\n"
-             "2,20,3.000,,,,,,,,0.25,,,,,,1.25,,0.125,,,,,,,,,,,,,,\n",
+             "1,10,2.000,,,,,,,,0.5,0.75,,,0.875,,,,,,,,,,,,,,,,,,,,\n"
+             "2,20,3.000,,,,,,,,0.25,,,,,,1.25,,0.125,,,,,,,,,,,,,,,,\n",
              HEADER);
     assert_file(dir, "metrics.csv", want);
     assert_int_equal(charl_test_live(), live);
@@ -156,7 +157,7 @@ static void test_values_that_are_not_finite(void **state)
     free(text);
     text = slurp(dir, "metrics.csv");
     assert_non_null(strstr(text, "\n0.25,10,1.500,nan,0.001,2.5,1000,0.2500,0.5,0.125" NO_METRICS
-                                 "\n0,10,0.000,,,,,,,,nan,0,,,,,,,,,,,,,,,,,,,,nan,\n"));
+                                 "\n0,10,0.000,,,,,,,,nan,0,,,,,,,,,,,,,,,,,,,,nan,,,\n"));
     free(text);
     charl_test_tempdir_remove(dir);
 }
@@ -260,7 +261,7 @@ static void test_resume_translates_columns(void **state)
     charl_metrics_close(m);
     snprintf(want, sizeof want,
              "%s1,10,0.5,2.25,0.001,,,,0.25," NO_METRICS "\n"
-             "1,10,0.5,,,,,,,,1.5,0.75,,,,,,,,,,,,,,,,,,,,,\n",
+             "1,10,0.5,,,,,,,,1.5,0.75,,,,,,,,,,,,,,,,,,,,,,,\n",
              HEADER);
     assert_file(dir, "metrics.csv", want);
     charl_test_tempdir_remove(dir);

@@ -125,7 +125,7 @@ expect 0 "labels" ranks 1 c.ini data.path=flags.h5 run.output_dir=flags train.la
 says 1 "label_smoothing has no effect with loss = bce"
 chose flags/last.h5 bce
 expect 2 "a metric of other targets" ranks 1 c.ini data.path=flags.h5 run.output_dir=none eval.metrics=mae
-says 1 "metrics: mae needs loss = mse, huber, l1 or smooth_l1"
+says 1 "metrics: mae needs loss = mse, huber, l1, smooth_l1 or quantile"
 lone=$(evaluates lone.h5 numbers/last.h5 train.batch_size=4 train.slices=4)
 checks=$((checks + 1))
 awk -v all="$mae" -v lone="$lone" 'BEGIN { exit !(all < 0.2 && lone != "" && lone < 0.4) }' || fail "one row: mae $lone, of all $mae"

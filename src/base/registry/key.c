@@ -153,6 +153,7 @@ static charl_status check_key(const charl_key *k, const void *settings)
 {
     const void *at = (const char *)settings + k->offset;
     const charl_int_list *list = at;
+    const charl_float_list *floats = at;
     double v = 0.0;
     bool holds = true;
     char why[160];
@@ -175,6 +176,14 @@ static charl_status check_key(const charl_key *k, const void *settings)
                       "%s has %d values; it can have %d", k->name, list->count, CHARL_CONFIG_LIST);
         for (int i = 0; i < list->count && holds; i++) {
             v = (double)list->values[i];
+            holds = charl__range_holds(k->range, v);
+        }
+        break;
+    case CHARL_KEY_FLOATS:
+        CHARL_REQUIRE(floats->count >= 0 && floats->count <= CHARL_CONFIG_LIST, CHARL_ERR_CONFIG,
+                      "%s has %d values; it can have %d", k->name, floats->count, CHARL_CONFIG_LIST);
+        for (int i = 0; i < floats->count && holds; i++) {
+            v = floats->values[i];
             holds = charl__range_holds(k->range, v);
         }
         break;
@@ -371,7 +380,7 @@ bool charl__value_extents(const charl__number *number, int n, const char *text, 
     return true;
 }
 
-bool charl__value_ints(const charl__number *number, const char *text, charl_int_list *out, char *why)
+static bool value_ints(const charl__number *number, const char *text, charl_int_list *out, char *why)
 {
     const char *cursor = text;
     charl_int_list v = {0};
@@ -383,6 +392,25 @@ bool charl__value_ints(const charl__number *number, const char *text, charl_int_
             return false;
         }
         if (!charl__value_int(number, word, &v.values[v.count++], why)) {
+            return false;
+        }
+    }
+    *out = v;
+    return true;
+}
+
+static bool value_floats(const charl__number *number, const char *text, charl_float_list *out, char *why)
+{
+    const char *cursor = text;
+    charl_float_list v = {0};
+    char word[64];
+
+    while (charl__text_element(&cursor, word, sizeof word)) {
+        if (v.count == CHARL_CONFIG_LIST) {
+            snprintf(why, CHARL_REASON_BYTES, "more than %d values", CHARL_CONFIG_LIST);
+            return false;
+        }
+        if (!charl__value_float(number, word, &v.values[v.count++], why)) {
             return false;
         }
     }
@@ -426,7 +454,13 @@ bool charl_key_parse(const charl_key *k, const char *text, void *settings, char 
             snprintf(reason, CHARL_REASON_BYTES, "is empty; it needs integers, as in 8, 16");
             return false;
         }
-        return charl__value_ints(&number, text, at, reason);
+        return value_ints(&number, text, at, reason);
+    case CHARL_KEY_FLOATS:
+        if (k->required && text[strspn(text, " \t\n")] == '\0') {
+            snprintf(reason, CHARL_REASON_BYTES, "is empty; it needs numbers, as in 0.5, 0.9");
+            return false;
+        }
+        return value_floats(&number, text, at, reason);
     case CHARL_KEY_FLOAT:
         return charl__value_float(&number, text, at, reason);
     case CHARL_KEY_BOOL:

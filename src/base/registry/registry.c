@@ -63,6 +63,8 @@ static size_t size_of(charl_key_kind kind)
         return 3 * sizeof(int64_t);
     case CHARL_KEY_INTS:
         return sizeof(charl_int_list);
+    case CHARL_KEY_FLOATS:
+        return sizeof(charl_float_list);
     case CHARL_KEY_FLOAT:
         return sizeof(double);
     case CHARL_KEY_BOOL:

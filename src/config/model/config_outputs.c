@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "charl/data_schema.h"
 #include "config/config_private.h"
 #include "config/config_rows.h"
 #include "config/outputs.h"
@@ -206,6 +207,22 @@ charl_status charl__config_read_outputs(charl_config *cfg, charl__mistakes *m, c
     return m->count == 0 ? charl__config_check_monitor(cfg, m) : CHARL_OK;
 }
 
+int64_t charl__loss_values(const charl__loss *loss, const void *settings)
+{
+    return loss->quantiles ? loss->quantiles(settings)->count : 1;
+}
+
+int64_t charl__loss_point(const charl__loss *loss, const void *settings)
+{
+    const charl_float_list *q = loss->quantiles ? loss->quantiles(settings) : NULL;
+    int best = 0;
+
+    for (int i = 1; q && i < q->count; i++) {
+        best = fabs(q->values[i] - 0.5) < fabs(q->values[best] - 0.5) ? i : best;
+    }
+    return best;
+}
+
 static bool has_places(const charl__output *o)
 {
     return o->kind == CHARL_TARGET_TOKENS || o->kind == CHARL_TARGET_MAPS;
@@ -275,7 +292,9 @@ static charl_status resolve(const charl__config_output *o, const charl__field *f
                   : flags                         ? "several labels of 0 and 1"
                   : f->shape.ndim > 0             ? "several classes"
                                                   : "a class");
-    out->classes = charl__output_has_labels(out) ? f->classes : f->count;
+    out->quantiles = charl__loss_values(out->loss, out->settings);
+    out->point = charl__loss_point(out->loss, out->settings);
+    out->classes = charl__output_has_labels(out) ? f->classes : f->count * out->quantiles;
     out->count = has_places(out) ? out->classes * f->count : out->classes;
     return CHARL_OK;
 }
@@ -313,6 +332,10 @@ charl__output_vars charl__output_vars_of(charl_graph *g, const charl__output *o,
                             .targets = charl_slice(g, targets, 1, o->target, o->n_targets)};
     charl_var *next;
 
+    v.predicted = v.outputs;
+    if (o->quantiles > 1) {
+        v.predicted = charl_slice(g, v.outputs, 1, o->point * o->n_targets, o->n_targets);
+    }
     if (!charl__output_has_labels(o)) {
         return v;
     }
@@ -331,6 +354,7 @@ charl__output_vars charl__output_vars_of(charl_graph *g, const charl__output *o,
         v.outputs = charl_reshape(g, v.outputs, (charl_shape){3, {rows, o->classes, o->n_targets}});
         v.outputs = charl_transpose(g, v.outputs, perm);
     }
+    v.predicted = v.outputs;
     next = charl_sum(g, v.counted, 1, true); /* n of them: relu(n) - relu(n - 1) is 0 or 1 */
     v.any = charl_sub(g, next, charl_relu(g, charl_scale(g, next, 1.0F, -1.0F)));
     v.share = charl_div(g, v.counted, charl_add(g, next, charl_scale(g, v.any, -1.0F, 1.0F)));
@@ -414,10 +438,11 @@ bool charl__output_row_of(const charl__output *o, const charl__eval_row *row, ch
     if (o->kind == CHARL_TARGET_NOTHING) {
         return false;
     }
-    *out = (charl__eval_row){.outputs = row->outputs ? row->outputs + o->first : NULL,
-                             .n = o->count,
-                             .classes = o->classes,
+    *out = (charl__eval_row){.values = row->outputs ? row->outputs + o->first : NULL,
+                             .n = o->count / o->quantiles,
+                             .classes = o->classes / o->quantiles,
                              .index = row->index};
+    out->outputs = out->values ? out->values + o->point * out->n : NULL;
     if (!charl__output_has_labels(o)) {
         out->numbers = target;
         return true;
@@ -464,7 +489,7 @@ int64_t charl__output_answers(const charl__output *o, const float *outputs, doub
     } else if (outputs) {
         o->loss->answer->compute(outputs + o->first, o->count, o->count, answers);
     }
-    return o->kind == CHARL_TARGET_CLASS ? 2 : o->n_targets;
+    return o->kind == CHARL_TARGET_CLASS ? 2 : has_places(o) ? o->n_targets : o->count;
 }
 
 charl_status charl__output_names(const charl__outputs *all, charl__text *out)
@@ -477,10 +502,36 @@ charl_status charl__output_names(const charl__outputs *all, charl__text *out)
             CHARL_TRY(charl__text_printf(out, "%s%s", out->length ? "\n" : "", o->name));
             if (o->kind == CHARL_TARGET_CLASS) {
                 CHARL_TRY(charl__text_printf(out, "%s", i == 1 ? "_probability" : ""));
-            } else if (n > 1) {
-                CHARL_TRY(charl__text_printf(out, "_%lld", (long long)i));
+            } else if (o->n_targets > 1) {
+                CHARL_TRY(charl__text_printf(out, "_%lld", (long long)(i % o->n_targets)));
+            }
+            if (o->loss->quantiles) {
+                CHARL_TRY(charl__text_printf(out, "_q"));
+                CHARL_TRY(charl__config_print_float(o->loss->quantiles(o->settings)->values[i / o->n_targets], out));
             }
         }
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__quantile_names(const charl__loss *loss, const void *settings, const char *targets, int64_t n,
+                                   charl__text *out)
+{
+    const charl_float_list *q = loss->quantiles ? loss->quantiles(settings) : NULL;
+
+    for (int64_t i = 0; q && i < q->count * n; i++) {
+        size_t length = 0;
+        const char *name = charl_names_get(targets, i % n, &length);
+
+        CHARL_TRY(charl__text_printf(out, "%s", i > 0 ? "\n" : ""));
+        if (name && length > 0) {
+            CHARL_TRY(charl__text_append(out, name, length));
+            CHARL_TRY(charl__text_append(out, "_", 1));
+        } else if (n > 1) {
+            CHARL_TRY(charl__text_printf(out, "%lld_", (long long)(i % n)));
+        }
+        CHARL_TRY(charl__text_append(out, "q", 1));
+        CHARL_TRY(charl__config_print_float(q->values[i / n], out));
     }
     return CHARL_OK;
 }

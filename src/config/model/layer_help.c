@@ -51,6 +51,9 @@ charl_status charl__layer_key_default_print(const charl_key *k, const void *defa
             CHARL_TRY(charl__text_printf(t, "%s%" PRId64, i ? ", " : "", ((const charl_int_list *)at)->values[i]));
         }
         break;
+    case CHARL_KEY_FLOATS:
+        CHARL_TRY(charl__config_print_floats(at, t));
+        break;
     case CHARL_KEY_SIZE: /* not layers */
         break;
     }
@@ -64,6 +67,7 @@ const char *charl__layer_key_type_text(const charl_key *k)
         [CHARL_KEY_PAIR] = "an integer, or two as in 3x5,",
         [CHARL_KEY_TRIPLE] = "an integer, or three as in 1x3x3,",
         [CHARL_KEY_INTS] = "integers, as in 8, 16,",
+        [CHARL_KEY_FLOATS] = "numbers, as in 0.5, 0.9,",
         [CHARL_KEY_FLOAT] = "number",
         [CHARL_KEY_BOOL] = "yes or no",
         [CHARL_KEY_CHOICE] = "",
@@ -78,7 +82,7 @@ const char *charl__layer_key_type_text(const charl_key *k)
 static charl_status print_values(const charl_key *k, charl__text *t)
 {
     const bool is_number = k->kind == CHARL_KEY_INT || k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_TRIPLE ||
-                           k->kind == CHARL_KEY_INTS || k->kind == CHARL_KEY_FLOAT;
+                           k->kind == CHARL_KEY_INTS || k->kind == CHARL_KEY_FLOATS || k->kind == CHARL_KEY_FLOAT;
     char list[256];
 
     switch (k->kind) {

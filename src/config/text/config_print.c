@@ -115,6 +115,7 @@ const char *charl__key_type_text(const charl__key *key)
         [CHARL__KEY_ENUM] = "",
         [CHARL__KEY_SET] = "list of",
         [CHARL__KEY_INTS] = "integers",
+        [CHARL__KEY_FLOATS] = "numbers",
         [CHARL__KEY_INTERVAL] = "interval",
         [CHARL__KEY_DURATION] = "time",
         [CHARL__KEY_NORMALIZE] = "MEANS / STDS",

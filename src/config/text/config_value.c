@@ -19,8 +19,7 @@ static void why_choice(const charl__key *key, const char *word, char *why)
 
 static charl__number number_of(const charl__key *key)
 {
-    return (charl__number){key->range, key->type == CHARL__KEY_INTS ? NULL : key->choices, key->unit,
-                           key->type == CHARL__KEY_SIZE};
+    return (charl__number){key->range, key->choices, key->unit, key->type == CHARL__KEY_SIZE};
 }
 
 static void set_set(const charl__key *key, const char *text, unsigned *field, char *why)
@@ -223,8 +222,13 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         set_set(key, text, field, why);
         break;
     case CHARL__KEY_INTS:
-        (void)charl__value_ints(&number, text, field, why);
+    case CHARL__KEY_FLOATS: {
+        const charl_key list = {.kind = key->type == CHARL__KEY_INTS ? CHARL_KEY_INTS : CHARL_KEY_FLOATS,
+                                .range = key->range};
+
+        (void)charl_key_parse(&list, text, field, why);
         break;
+    }
     case CHARL__KEY_INTERVAL:
         if (key->choices && strcmp(text, key->choices) == 0) {
             *(charl__interval *)field = (charl__interval){CHARL__INTERVAL_AUTO, 0};
@@ -302,6 +306,15 @@ static charl_status print_ints(const charl_int_list *v, charl__text *out)
     return CHARL_OK;
 }
 
+charl_status charl__config_print_floats(const charl_float_list *v, charl__text *out)
+{
+    for (int i = 0; i < v->count; i++) {
+        CHARL_TRY(charl__text_printf(out, "%s", i > 0 ? ", " : ""));
+        CHARL_TRY(charl__config_print_float(v->values[i], out));
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__config_value_print(const charl__key *key, const void *field, charl__text *out)
 {
     char text[64];
@@ -330,6 +343,8 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         return print_set(key, *(const unsigned *)field, out);
     case CHARL__KEY_INTS:
         return print_ints(field, out);
+    case CHARL__KEY_FLOATS:
+        return charl__config_print_floats(field, out);
     case CHARL__KEY_INTERVAL:
         return charl__text_printf(out, "%s",
                                   charl__interval_format(*(const charl__interval *)field, text, sizeof text));

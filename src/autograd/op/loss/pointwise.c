@@ -1,5 +1,5 @@
 /* Losses of a prediction x [B, ...] and a target t of the same shape, out[b] = mean of f(x, t) over
- * row b: mse, l1, huber and bce_with_logits; and the metric binary_accuracy.
+ * row b: mse, l1, huber, pinball and bce_with_logits; and the metric binary_accuracy.
  *
  * Their gradients take a third operand, the gradient of each row's loss. f may have one f32 parameter, the operator's attribute.
  */
@@ -236,6 +236,40 @@ charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float de
 {
     return charl__graph_check_range(g, "huber", "delta", (double)delta, "(0,inf)")
                ? charl__apply2(g, &charl_op_huber, &delta, x, target)
+               : NULL;
+}
+
+/* pinball: (t - x) * (q - (x > t)). d/dx = 1 - q above t, -q below, / n, 0 where they are equal */
+
+static double pinball(const void *attr, const double *x)
+{
+    return (x[1] - x[0]) * ((double)parameter_of(attr) - (x[0] > x[1] ? 1.0 : 0.0));
+}
+
+static double pinball_slope(const void *attr, const double *x)
+{
+    const double q = (double)parameter_of(attr);
+
+    return x[0] > x[1] ? 1.0 - q : x[0] < x[1] ? -q : x[0] - x[1]; /* NaN stays NaN */
+}
+
+static const float most = 0.875F;
+static const charl__op_sample pinball_samples[] = {PAIR_SAMPLES(&most)};
+static const charl__op_sample pinball_grad_samples[] = {GRAD_SAMPLES(&most)};
+
+const charl__op charl_op_pinball =
+    PAIR(pinball, "out[b] = mean over the rest of (t - x) * (q - (x > t))", pinball_samples,
+         "(b - a) * select(CHARL_SPLAT(p), CHARL_SPLAT(p - 1.0f), a > b)", pinball, &charl_op_pinball_grad, backward,
+         .attr_size = sizeof(float)); /* q, the quantile */
+const charl__op charl_op_pinball_grad =
+    GRADIENT(pinball, pinball_grad_samples,
+             "c * p * select(select(a - b, CHARL_SPLAT(1.0f - q), a > b), CHARL_SPLAT(-q), a < b)", pinball_slope,
+             "out = g / n * ((x > t) - q), 0 where x = t, n elements in a row", .attr_size = sizeof(float));
+
+charl_var *charl_pinball(charl_graph *g, charl_var *x, charl_var *target, float quantile)
+{
+    return charl__graph_check_range(g, "pinball", "quantile", (double)quantile, "(0,1)")
+               ? charl__apply2(g, &charl_op_pinball, &quantile, x, target)
                : NULL;
 }
 
