@@ -1,10 +1,11 @@
 #!/bin/sh
 # The moving average of the weights and early stopping: what a run does, on one rank and on
 # two, and after an interruption. Averages that are computed after a run are those that it would have had.
+rows=80
 . "$(dirname "$0")/common.sh"
 
 # The average goes on to the bit; evaluation goes by it, and so does charl eval unless told otherwise.
-set -- -q train.ema_decay=0.9 train.batch_size=64 eval.interval=5
+set -- -q train.ema_decay=0.9 eval.interval=5
 expect 0 "average" ranks 2 cnn.ini "$@" run.output_dir=whole
 expect 0 "average, interrupted" ranks 1 cnn.ini "$@" train.max_steps=5 train.epochs=2
 expect 0 "average, resumed" ranks 1 cnn.ini "$@"

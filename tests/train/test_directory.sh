@@ -1,5 +1,6 @@
 #!/bin/sh
 # A run directory is the same whether a save was killed or not, and holds nothing of another history or of other settings.
+rows=80
 . "$(dirname "$0")/common.sh"
 sed -i -e 's/^epochs = 2/epochs = 1/' mlp.ini
 [ -n "$long" ] && last=1000 || last=2

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Two nodes of two ranks whose devices add the gradients (dist.allreduce = peer). A rank is lost in one step of them: it is named, and not the
 # neighbour that waits for it; the job ends with the documented code, and the same command continues to the same bits.
+rows=80
 . "$(dirname "$0")/common.sh"
 # Several buckets: on CPU devices, the kernel of the first takes the threads that the gradients of the last need.
 sed -i 's/^hidden = .*/hidden = 256, 256, 256/' mlp.ini
