@@ -69,15 +69,15 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
 typedef charl_status (*charl_config_item)(void *ctx, const char *section, const char *key, const char *value, int line);
 
 /** Read a file in the syntax of configurations whatever its sections and keys mean, such as that of a sweep, and call
- *  `item` for each section and key, in their order. Blocks. Local. Errors: those of charl_config_load for the syntax, and those of
- *  `item`. */
+ *  `item` for each section and key, in their order. Blocks. Local. Errors: those of charl_config_load for the syntax,
+ *  and those of `item`. */
 charl_status charl_config_scan(const char *path, charl_config_item item, void *ctx) CHARL_MUST_CHECK;
 
 /** Free a configuration. NULL is a no-op. Local. */
 void charl_config_destroy(charl_config *cfg);
 
 /** `value` as it must stand behind a key in a file, to be read as it is: in quotes and with `$` doubled where needed.
- *  *out: owned by the caller (charl_free). Local. Errors: ERR_NOMEM */
+ *  *out: owned by the caller (charl_free). Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl_config_quote(const char *value, char **out) CHARL_MUST_CHECK;
 
 /* Values, by name: "train.batch_size". charl-train --help-config lists the keys; a key of a type that the configuration
