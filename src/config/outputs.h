@@ -45,6 +45,9 @@ bool charl__output_has_labels(const charl__output *o);
 bool charl__config_has_outputs(const charl_config *cfg);
 const char *charl__config_output_name(const charl_config *cfg, int i);
 
+/** Whether both measure the same loss: of every output the same, with the same settings and weight. */
+bool charl__config_same_loss(const charl_config *a, const charl_config *b);
+
 /** An output and its targets in a graph, as its loss and its metrics take them. */
 typedef struct charl__output_vars {
     charl_var *outputs, *targets;

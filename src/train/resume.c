@@ -14,6 +14,7 @@
 #include "charl/version.h"
 #include "config/config_rows.h"
 #include "config/diff.h"
+#include "config/outputs.h"
 #include "io/checkpoint/checkpoint_read.h"
 #include "files/run.h"
 #include "files/run_path.h"
@@ -241,7 +242,7 @@ static void check_best(charl__trainer *t, const charl_checkpoint_reader *r, cons
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.fold.k != now->data.fold.k || was->data.fold.n != now->data.fold.n ||
-                  was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
+                  was->data.window != now->data.window || !charl__config_same_loss(was, now) ||
                   was->diffusion.schedule != now->diffusion.schedule ||
                   was->diffusion.predict != now->diffusion.predict || was->eval.max_batches != now->eval.max_batches ||
                   was->checkpoint.mode != now->checkpoint.mode ||

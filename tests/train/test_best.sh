@@ -81,6 +81,12 @@ expect 0 "the best checkpoint was removed" ranks 2 mlp.ini -o removed train.epoc
 says 1 "warning: the best checkpoint, of step 25, is not in removed: training looks for a new best checkpoint"
 best 50 removed
 
+# A loss with another setting, which is larger for the same weights, does not compare with the best one of before.
+expect 0 "a loss" ranks 1 mlp.ini -o setting train.epochs=1 train.loss=focal
+best 5 setting
+expect 0 "another setting of it" ranks 1 mlp.ini -o setting train.epochs=2 train.loss=focal train.focal_gamma=0.5 optimizer.learning_rate=1e-30
+best 10 setting
+
 # Another metric, so that the best of before does not count, and the first save fails: best.h5 is not the best of before.
 fault io.open:6:28 0 "another metric" ranks 1 mlp.ini -o whole train.epochs=11 checkpoint.monitor=val/accuracy
 says 1 "warning: no checkpoint at step 50: "

@@ -223,6 +223,26 @@ int64_t charl__loss_point(const charl__loss *loss, const void *settings)
     return best;
 }
 
+static bool same_settings(const charl__loss *loss, const void *a, const void *b)
+{
+    return !loss || loss->row.settings_size == 0 || memcmp(a, b, loss->row.settings_size) == 0;
+}
+
+bool charl__config_same_loss(const charl_config *a, const charl_config *b)
+{
+    bool same = strcmp(a->train.loss, b->train.loss) == 0 && a->detail->n_outputs == b->detail->n_outputs &&
+                same_settings(charl__loss_find(a->train.loss), a->train.loss_settings, b->train.loss_settings);
+
+    for (int i = 0; same && i < a->detail->n_outputs; i++) {
+        const charl__config_output *p = &a->detail->outputs[i], *q = &b->detail->outputs[i];
+
+        same = strcmp(p->name, q->name) == 0 && p->loss == q->loss &&
+               same_settings(p->loss, p->settings, q->settings) &&
+               memcmp(&p->weight, &q->weight, sizeof p->weight) == 0;
+    }
+    return same;
+}
+
 static bool has_places(const charl__output *o)
 {
     return o->kind == CHARL_TARGET_TOKENS || o->kind == CHARL_TARGET_MAPS;
