@@ -1,6 +1,7 @@
 #!/bin/sh
 # charl sweep trains steps that runs have in common once: every run has the tensors, the state and the metrics of a run alone, and a run.lock that
 # a replay proves; where that cannot be shown, nothing is shared.
+rows=80
 . "$(dirname "$0")/common.sh"
 
 # sweep CODE WHAT ARGUMENTS...
