@@ -180,7 +180,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="charl-interop-") as folder:
         for name, (lines, make) in {**FAMILIES, **LONG}.items():
             if name in sys.argv[1:] or len(sys.argv) == 1 and (name in FAMILIES or os.environ.get("CHARL_TEST_LONG") == "1"):
-                published.check(name, lines, make(), pathlib.Path(folder))
+                # 50 layers with batch norms amplify roundings
+                bound = 1e-4 if name in LONG and not name.startswith("mobilenet v2") else 1e-5
+                published.check(name, lines, make(), pathlib.Path(folder), bound=bound)
         if len(sys.argv) == 1:
             check_old_vit(pathlib.Path(folder))
             check_other_size(pathlib.Path(folder))
