@@ -60,7 +60,6 @@ bool charl__value_float(const charl__number *number, const char *text, double *o
 bool charl__value_bool(const char *text, bool *out, char *why);
 /** n integers as in 3x5 or 3, 5; or one for all. */
 bool charl__value_extents(const charl__number *number, int n, const char *text, int64_t *out, char *why);
-/** Integers as in 8, 16. */
 /** *out is the index in "a|b|c". */
 bool charl__value_choice(const char *choices, const char *text, int *out, char *why);
 
