@@ -55,8 +55,8 @@ kill -9 $(children "$(children $!)")
 wait $!
 [ $? -eq 1 ] || fail "a start was killed from outside, and that is no failure"
 says 1 "error: seed 3: start 1 ended with exit status 137, which none of its faults explains: see run-chaos/seed-3/start-1.log"
-# Without a reader of its output the command ends, quietly and before the seeds.
-{ chaos 1-3 --simulate-ranks 2 chaos.ini 2>errors; echo $? >code; } | head -n 1 >first
+# Without a reader of its output the command ends, quietly and before the seeds, whichever process tells their stories.
+{ POCL_DEVICES=basic chaos 1-3 --simulate-ranks 1 chaos.ini 2>errors; echo $? >code; } | head -n 1 >first
 checks=$((checks + 1))
 grep -q 141 code && [ ! -s errors ] || { fail "no reader: exit status $(cat code)"; cat first errors; }
 # A configuration that does not work as it is.
