@@ -214,12 +214,13 @@ charl_status charl_optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;
  *      poly       min_lr + (base_lr - min_lr) * (1 - t)^power
  *      step       base_lr * gamma^floor((step - warmup_steps) / step_size)
  *      multistep  base_lr * gamma^(number of milestones up to step)
- *      wsd        base_lr until decay_steps before total_steps, then linear to min_lr */
+ *      wsd        base_lr until decay_steps before total_steps, then linear to min_lr
+ *      range_test min_lr * (base_lr / min_lr)^t */
 typedef struct charl_schedule {
     const char *type; /* a charl_schedule_name */
     double base_lr, min_lr;
     int64_t warmup_steps;      /* linear from 0: step s < warmup_steps has base_lr * (s + 1) / (warmup_steps + 1) */
-    int64_t total_steps;       /* linear, cosine, poly, wsd */
+    int64_t total_steps;       /* linear, cosine, poly, wsd, range_test */
     int64_t step_size;         /* step */
     double gamma;              /* step, multistep */
     charl_int_list milestones; /* multistep: ascending */

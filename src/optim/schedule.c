@@ -67,6 +67,12 @@ static double wsd(const charl_schedule *s, int64_t step)
     return left <= 0 ? s->min_lr : s->min_lr + (s->base_lr - s->min_lr) * (double)left / (double)s->decay_steps;
 }
 
+/* Smith's range test: from min_lr to base_lr, times the same factor in each step. */
+static double range_test(const charl_schedule *s, int64_t step)
+{
+    return s->min_lr * pow(s->base_lr / s->min_lr, progress(s, step));
+}
+
 static bool check_milestones(const void *settings, const char **key, char *reason)
 {
     const charl_int_list *m = &((const charl_schedule *)settings)->milestones;
@@ -108,6 +114,7 @@ static const charl_key wsd_keys[] = {
     KEY(decay_steps, INT, "[1,1e12]", false, "length of the final decay; auto: a tenth of all steps", "auto"),
     MIN_LR,
 };
+static const charl_key range_keys[] = {KEY(min_lr, FLOAT, "(0,inf)", true, "learning rate of the first step")};
 static const charl_schedule defaults = {.step_size = 1000, .gamma = 0.1, .power = 1.0};
 
 /* A type is its function and its row here. */
@@ -126,9 +133,13 @@ static const charl__schedule_type poly_type = {TYPE("poly", poly, "a polynomial 
                                                CHARL_KEYS(poly_keys)};
 static const charl__schedule_type wsd_type = {
     TYPE("wsd", wsd, "warm-up, stable, decay: constant, then a straight line to min_lr"), CHARL_KEYS(wsd_keys)};
+static const charl__schedule_type range_type = {
+    TYPE("range_test", range_test,
+         "from min_lr up, times the same factor in each step: see charl tune --learning-rate"),
+    CHARL_KEYS(range_keys)};
 
-static const void *const built_in[] = {&constant_type,  &linear_type, &cosine_type, &step_type,
-                                       &multistep_type, &poly_type,   &wsd_type,    NULL};
+static const void *const built_in[] = {&constant_type, &linear_type, &cosine_type, &step_type, &multistep_type,
+                                       &poly_type,     &wsd_type,    &range_type,  NULL};
 static const charl__registry schedules = {.what = "scheduler", .built_in = built_in};
 
 const charl__schedule_type *charl__schedule_at(int i)

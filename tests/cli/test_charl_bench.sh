@@ -194,6 +194,7 @@ if "$companion" devices >out 2>err; then
     charl=$companion # charl tune trains the same steps
     CHARL_CACHE_DIR=/dev/null/x expect 8 'tuning results cannot be saved: .*CHARL_CACHE_DIR' tune mlp.ini
     CHARL_CACHE_DIR=$dir/tuned expect 0 '^[1-9][0-9]* choices* for ' tune mlp.ini
+    expect 2 'learning-rate needs a configuration' tune --learning-rate
     charl=$bin/charl-bench
     expect 0 '^step,1,mlp.ini,f32,.*,64,8,' step mlp.ini -r 1 --ms 1 -f csv
     expect 0 '^step,1,mlp.ini,bf16,' step mlp.ini -r 1 --ms 1 -f csv train.precision=fp8 # whose peak is that of bf16

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """charl plan: the tables of docs/distributed.md are its output; what it says of memory is what `charl model memory` says, and of a run what the
-run has measured; rates, prices and clusters that it cannot know are asked for."""
+run has measured; rates, prices and clusters that it cannot know are asked for. The largest batch is the last that fits, and the range test of
+`charl tune` suggests a tenth of the learning rate with the lowest loss."""
 import os
 import pathlib
 import re
@@ -99,6 +100,30 @@ def check_run():
     assert change and abs(float(change.group(1))) < 10, text
 
 
+def check_largest_batch():
+    found = []
+    for memory in ("0.0021", "0.0023"):
+        said = charl(0, "plan", "mlp.ini", "--largest-batch", "--memory", memory)
+        line = re.search(r"^largest batch: (\d+), which takes (\S+) of (\S+) GiB; (\d+) does not fit$", said, re.M)
+        assert line and int(line[4]) == int(line[1]) + 8 and float(line[2]) <= float(line[3]), said
+        assert said.rstrip().endswith(f"[train]\nbatch_size = {line[1]}"), said
+        found.append(int(line[1]))
+    assert 0 < found[0] < found[1] < 320, found
+    said = charl(0, "plan", "mlp.ini", "--largest-batch", "--memory", "10")
+    assert "largest batch: 320, " in said and "all training samples fit" in said, said
+    assert "not even a batch of 8 fits" in charl(4, "plan", "mlp.ini", "--largest-batch", "--memory", "0.0001")
+    assert "--largest-batch is of one device" in charl(2, "plan", "mlp.ini", "--largest-batch", "--nodes", "2", "--device", "H200")
+
+
+def check_learning_rate():
+    said = charl(0, "tune", "mlp.ini", "--learning-rate", "-v")
+    rows = [(float(a), float(b)) for a, b in re.findall(r"^ +(\d\.\de[-+]\d\d)  (\S+) ", said, re.M)]
+    assert 20 < len(rows) <= 200 and rows[0][0] == 1e-7, said
+    best = min(rows, key=lambda r: r[1])
+    got = float(re.search(r"^\[optimizer\]\nlearning_rate = (\S+)$", said, re.M)[1])
+    assert abs(got / (best[0] / 10) - 1) < 0.1 and best[1] < 0.8 * rows[0][1], said
+
+
 def check_errors():
     for text, arguments in (("charl has measured H200 only", ("--device", "A100")), ("8 devices need as many slices, and train.slices is 4",
                             ("--nodes", "8", "--device", "H200", "train.slices=4")), ("must be NODESxDEVICES", ("--nodes", "2x")),
@@ -121,5 +146,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_memory()
     check_numbers()
     check_run()
+    check_largest_batch()
+    check_learning_rate()
     check_errors()
     check_page(MODELS if os.environ.get("CHARL_TEST_LONG") == "1" else ["7B"], (8, 64, 1024) if os.environ.get("CHARL_TEST_LONG") == "1" else (8,))

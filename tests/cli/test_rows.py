@@ -71,7 +71,7 @@ def accepts(setting):
     def check(name):
         value = setting.replace("NAME", name)
         # what some rows need besides
-        more = {"multistep": ["scheduler.milestones=1"], "sequential": ["layers.ini"]}.get(name, [])
+        more = {"multistep": ["scheduler.milestones=1"], "range_test": ["scheduler.min_lr=1e-7"], "sequential": ["layers.ini"]}.get(name, [])
         code, out = run(BIN / "charl-train", *(["c.ini"] if "layers.ini" not in more else []), *more, "--print-config", value)
         key = value.split("=", 1)[0].split(".")[1]
         return code == 0 and re.search(rf"^{re.escape(key)} = .*{re.escape(name)}", out, re.M) is not None

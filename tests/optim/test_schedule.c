@@ -33,6 +33,8 @@ static const struct known {
      {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.08, 0.06, 0.04, 0.02, 0.02, 0.02}},
     {{.type = "wsd", .base_lr = 0.1, .total_steps = 3},
      {0.1, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}},
+    {{.type = "range_test", .base_lr = 0.8, .min_lr = 0.1, .total_steps = 3},
+     {0.1, 0.2, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8}},
     /* Warm-up of four steps, then the rest of the run. */
     {{.type = "constant", .base_lr = 0.1, .warmup_steps = 4},
      {0.02, 0.04, 0.06, 0.08, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}},
@@ -81,6 +83,7 @@ static const struct refused {
     {{.type = "wsd", .total_steps = 3, .decay_steps = 4}, "decay_steps"},
     {{.type = "wsd", .total_steps = 10, .warmup_steps = 6, .decay_steps = 8}, "overlap"},
     {{.type = "multistep", .gamma = 0.5}, "at least one"},
+    {{.type = "range_test", .base_lr = 1.0}, "min_lr"},
     {{.type = "multistep", .gamma = 0.5, .milestones = {2, {3, 3}}}, "ascend"},
 };
 

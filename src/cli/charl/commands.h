@@ -16,6 +16,8 @@ charl__cli_main charl__checkpoint_show_main, charl__checkpoint_verify_main, char
     charl__init_main, charl__launch_main, charl__completion_main, charl__sweep_main, charl__runs_main,
     charl__sample_main, charl__plan_main;
 
+/** `charl tune CONFIG --learning-rate`: the range test of the operands' configuration. verbose: print every step. Returns an exit code. */
+int charl__tune_rate(const charl__cli_operands *operands, bool verbose, int *argc, char ***argv);
 /** Print the contents of the dataset at `path`; returns an exit code. */
 int charl__data_show(const char *path);
 /** Print the number of samples of each class in each split, if a sample has one class; with `warns` also a warning if they are unbalanced.

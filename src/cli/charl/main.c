@@ -71,7 +71,7 @@ static const charl__cli_command commands[] = {
     {"devices", "", "list OpenCL devices", charl__devices_main, NULL},
     {"doctor", "", "find problems with this machine, and say how to fix them", charl__doctor_main, NULL},
     {"selftest", "[--device SEL] [--op NAME]", "test every operator on a device", charl__selftest_main, NULL},
-    {"tune", "[CONFIG]", "tune kernels for this device and cache the result", charl__tune_main, NULL},
+    {"tune", "[CONFIG]", "tune kernels for this device, or find a learning rate", charl__tune_main, NULL},
     {"eval", "CHECKPOINT", "evaluate a checkpoint on a dataset split", charl__eval_main, NULL},
     {"predict", "MODEL [DATA...]", "run a trained model on new data", charl__predict_main, NULL},
     {"generate", "CHECKPOINT --prompt TEXT", "generate text with a language model", charl__generate_main, NULL},

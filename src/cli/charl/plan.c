@@ -8,6 +8,7 @@
 #include <charl/report.h>
 #include <charl/train.h>
 #include "cli/charl/commands.h"
+#include "cli/charl/plan.h"
 #include "cli/cli_ranks.h"
 #include "cli/cli_scaling.h"
 #include "cli/cli_steps.h"
@@ -34,6 +35,7 @@ typedef struct request {
     charl__cli_steps_config config;
     int64_t nodes, per_node;
     const char *device, *run;
+    bool largest_batch;
     double memory_gb, tflops, watts, price, near_gbs, far_gbs; /* 0: not given */
 } request;
 
@@ -359,7 +361,10 @@ static charl_status make_plan(plan *p, charl_comm *comm)
 
 static int run_plan(void *ctx, charl_comm *comm)
 {
-    const charl_status st = make_plan(ctx, comm);
+    plan *p = ctx;
+    const request *r = p->request;
+    const charl_status st =
+        r->largest_batch ? charl__plan_largest_batch(&r->config, comm, r->memory_gb * 1e9) : make_plan(p, comm);
 
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
@@ -391,6 +396,9 @@ int charl__plan_main(const char *path, int argc, char **argv)
         {"nodes", 'n', "NxD", "N nodes of D devices (default: one device)", 0, .parse = parse_nodes},
         {"device", 'd', "NAME", "Kind of the devices: H200 (default: that of this machine, whose steps are timed)", 0,
          CHARL__CLI_TEXT(request, device)},
+        {"largest-batch", 'b', NULL,
+         "Print instead the largest train.batch_size that fits a device in one pass, without recomputation", 0,
+         CHARL__CLI_FLAG(request, largest_batch)},
         {"price", 'p', "PRICE", "Price of a device and hour (default: run.price)", 0,
          CHARL__CLI_NUMBER(request, price, "(0,inf)")},
         {"run", 'r', "RUN", "Compare the plan with what a run has measured", 0, CHARL__CLI_TEXT(request, run)},
@@ -419,6 +427,10 @@ int charl__plan_main(const char *path, int argc, char **argv)
 
     if (code >= 0) {
         return code;
+    }
+    if (r.largest_batch && (r.nodes * r.per_node > 1 || r.device || r.run)) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "on N devices without dist.shard it is N times as large",
+                                "--largest-batch is of one device: leave out --nodes, --device and --run");
     }
     st = charl__cli_steps_config_read(&operands, &r.config, &config);
     if (st != CHARL_OK) {

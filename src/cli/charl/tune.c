@@ -14,7 +14,7 @@ typedef struct tuning {
     const char *select;
     int dtype; /* charl_dtype; -1: not given */
     bool tf32; /* f32 operands, multiplied as tf32 */
-    bool list, clear, verbose;
+    bool list, clear, verbose, rate;
     charl__cli_shape shape[CHARL__CLI_SHAPES + 1];
     int n_shapes;
     charl__cli_steps_config config;
@@ -160,6 +160,9 @@ static int tune_config(tuning *t, const charl__cli_operands *operands, int *argc
             "a configuration says what to tune, and its device.select on which device; HINT leave out "
             "--device, --dtype, --shape, --list and --clear");
     }
+    if (t->rate) {
+        return charl__tune_rate(operands, t->verbose, argc, argv);
+    }
     t->config.steps_per_row = 1;
     t->config.tune = CHARL_TUNE_FIRST;
     st = charl__cli_steps_config_read(operands, &t->config, &config);
@@ -183,7 +186,11 @@ int charl__tune_main(const char *path, int argc, char **argv)
          "Type of the operands (default: bf16 on a GPU with tensor cores for it, otherwise "
          "f32)",
          1, .parse = parse_dtype},
-        {"verbose", 'v', NULL, "Print the time of every candidate", 1, CHARL__CLI_FLAG(tuning, verbose)},
+        {"learning-rate", 'l', NULL,
+         "With CONFIG: train a few steps with a growing learning rate, show the loss against it, and suggest one", 1,
+         CHARL__CLI_FLAG(tuning, rate)},
+        {"verbose", 'v', NULL, "Print the time of every candidate, or the loss of every step", 1,
+         CHARL__CLI_FLAG(tuning, verbose)},
         {"list", 0, NULL, "List the cached results for the device", 2, CHARL__CLI_FLAG(tuning, list)},
         {"clear", 0, NULL, "Delete the cached results for the device", 2, CHARL__CLI_FLAG(tuning, clear)},
         {0}};
@@ -192,7 +199,9 @@ int charl__tune_main(const char *path, int argc, char **argv)
         "Tune matrix products and convolutions for a device: time all kernels that apply, check that their results are "
         "bit-identical, and cache the fastest. With CONFIG, tunes the products of a few training steps (under mpirun, "
         "of one rank); with --shape, the given ones. Training on the same device uses the cached results. "
-        "CHARL_TUNE=no ignores them; CHARL_TUNE=first tunes missing ones at the start of training."};
+        "CHARL_TUNE=no ignores them; CHARL_TUNE=first tunes missing ones at the start of training.\vWith "
+        "--learning-rate, a range test instead: 200 steps, from 1e-7 to 10, ended when the loss has risen. The "
+        "suggestion is a tenth of the rate with the lowest loss. Nothing is written."};
     charl__cli_operands operands = {.max = 1 + CHARL__CLI_OVERRIDES};
     tuning t = {.dtype = -1};
     charl_status st;
@@ -203,6 +212,10 @@ int charl__tune_main(const char *path, int argc, char **argv)
     }
     if (operands.count > 0) {
         return tune_config(&t, &operands, &argc, &argv);
+    }
+    if (t.rate) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                "--learning-rate needs a configuration; HINT charl tune CONFIG --learning-rate");
     }
     code = charl__cli_limits();
     if (code != CHARL__EXIT_OK) {
