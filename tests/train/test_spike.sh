@@ -21,7 +21,7 @@ says 0 "is a spike"
 expect 0 "warn" ranks 1 mlp.ini "$@" train.on_spike=warn -o warn
 says 1 "warning: step 4 was taken: the gradient norm is a spike, $numbers; its samples: $rows \\(1 spikes so far\\)$"
 says 1 "warning: step 8 was taken: .*\\(2 spikes so far\\)$"
-says 1 " done (step=8 .* )?spikes=2( |$)"
+says 1 " done (.* )?spikes=2( |$)"
 checks=$((checks + 1))
 [ "$(grep -c '"spikes":1' warn/metrics.jsonl)" -eq 4 ] || fail "the metrics do not count the spikes"
 checks=$((checks + 1))
