@@ -155,7 +155,7 @@ static void damage_is_named(void **state)
         const char *const *settings = WITH("binary=yes", given("field", files[k][1]));
         const size_t n = read_corpus(files[k][0]);
 
-        for (size_t i = 4 + k % 2; i < n; i += 2 * charl_test_each(13)) {
+        for (size_t i = 4 + k % 2; i < n; i += 2 * (size_t)charl_test_each(13)) {
             charl_status st;
 
             if (i % 16 < 2) {
