@@ -553,15 +553,15 @@ static void test_error_handler(void)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-/* Call `work` in a forked process. */
-static void fork_to(void (*work)(model *m), model *m)
+/* Call a function in a forked process. */
+static void fork_to(void (*call)(model *m), model *m)
 {
     const pid_t child = fork();
     int status = -1;
 
     if (child == 0) {
         alarm(60);
-        work(m);
+        call(m);
         _exit(failed);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
