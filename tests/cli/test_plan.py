@@ -122,6 +122,10 @@ def check_learning_rate():
     best = min(rows, key=lambda r: r[1])
     got = float(re.search(r"^\[optimizer\]\nlearning_rate = (\S+)$", said, re.M)[1])
     assert abs(got / (best[0] / 10) - 1) < 0.1 and best[1] < 0.8 * rows[0][1], said
+    # A step that was under way at the end counts on no number of ranks.
+    two = subprocess.run(["mpirun", "-n", "2", BIN / "charl", "tune", "mlp.ini", "--learning-rate", "-v", "device.share=yes"], check=True,
+                         stdout=subprocess.PIPE, text=True)
+    assert two.stdout and two.stdout in said, f"{said}\n{two.stdout}"
 
 
 def check_errors():

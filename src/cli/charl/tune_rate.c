@@ -3,7 +3,7 @@
  *      rate   1e-7 ............... 1e-3 .......... 0.1 ........ 10
  *      loss   stays                falls           rises, or is not finite: the end
  *
- * The loss of a step is that of one batch, so the loss at a rate is the mean over the steps around it. */
+ * The loss of a single batch is noisy, so the loss at a rate is the mean over the steps around it. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ typedef struct range_test {
     bool verbose;
     double rate[STEPS], loss[STEPS];
     int n;
-    atomic_int stop;
+    atomic_int stop; /* the trainer takes it back when it has seen it */
+    bool has_ended;  /* a step that was under way then does not count */
 } range_test;
 
 /* The mean loss around step i. */
@@ -64,7 +65,7 @@ static charl_status on_trained(void *ctx, const charl_train_row *row)
 {
     range_test *t = ctx;
 
-    if (atomic_load(&t->stop) != CHARL_STOP_NONE || t->n == STEPS) {
+    if (t->has_ended || t->n == STEPS) {
         return CHARL_OK;
     }
     if (isfinite(row->loss)) {
@@ -72,6 +73,7 @@ static charl_status on_trained(void *ctx, const charl_train_row *row)
         t->loss[t->n++] = row->loss;
     }
     if (!isfinite(row->loss) || (t->n > 4 * AROUND && has_risen(t))) {
+        t->has_ended = true;
         atomic_store(&t->stop, CHARL_STOP_SAVE); /* a short training saves nothing */
     }
     return CHARL_OK;
