@@ -69,8 +69,8 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
 typedef charl_status (*charl_config_item)(void *ctx, const char *section, const char *key, const char *value, int line);
 
 /** Read a file in the syntax of configurations whatever its sections and keys mean, such as that of a sweep, and call
- *  `item` for each section and key, in their order. Blocks. Local. Errors: those of charl_config_load for the syntax,
- *  and those of `item`. */
+ *  `item` for each section and key, in the order of the file. Blocks. Local. Errors: those of charl_config_load for
+ *  the syntax, and those of `item`. */
 charl_status charl_config_scan(const char *path, charl_config_item item, void *ctx) CHARL_MUST_CHECK;
 
 /** Free a configuration. NULL is a no-op. Local. */

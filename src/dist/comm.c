@@ -256,7 +256,7 @@ static charl_status peers_exchange(charl_comm *c, int leader)
 }
 
 /* How `n` ranks of this node wait for others: if there are more than its cores, ranks that poll would keep from running those that
- * they wait for. Simulated ranks nap at once then: when all do, none waits longer, as the clock jumps. */
+ * they wait for. Simulated ranks then nap at once; this costs no time, since their clock jumps when all of them nap. */
 static void choose_waiting(charl_comm *c, int n)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);

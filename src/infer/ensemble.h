@@ -26,7 +26,7 @@ typedef struct charl__ensemble {
 charl_status charl__ensemble_open(const char *const *checkpoints, int n, const charl_config_override *overrides,
                                   int n_overrides, const charl__session *first, charl__ensemble *e) CHARL_MUST_CHECK;
 
-/** Warn of members whose validation rows are not those of `first`, which are predicted: they were trained on some of them. */
+/** Warn of members whose validation rows differ from those of `first`: they may have been trained on the rows that are predicted. */
 void charl__ensemble_warn_rows(const charl__ensemble *e, const charl__session *first);
 
 /** Compile and load the members for batches of up to `rows` rows, as `first` is. Errors: as charl__inference_create. */

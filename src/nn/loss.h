@@ -64,7 +64,7 @@ typedef struct charl__loss {
     double (*reference)(const void *settings, const charl__eval_row *row);
     const charl__answer *answer;
     /** NUMBERS: the quantiles that a model predicts of each target, ascending, at least one. Its outputs are then [rows, quantiles * targets], and
-     *  metrics take those of the quantile nearest to 0.5. NULL: it predicts each target itself. */
+     *  metrics use those of the quantile nearest to 0.5. NULL: the model predicts the target itself. */
     const charl_float_list *(*quantiles)(const void *settings);
 } charl__loss;
 

@@ -19,7 +19,7 @@ typedef struct charl__run_series {
 typedef struct charl__run_rows {
     int64_t n;
     double *step, *time; /* [n]; time: seconds of training, over all parts of a run that was resumed */
-    double *before;      /* [n] seconds of the parts before that of the row */
+    double *before;      /* [n] seconds trained before the start that wrote the row */
     charl__run_series *series;
     int n_series;
 } charl__run_rows;

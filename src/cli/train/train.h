@@ -77,7 +77,7 @@ void charl__train_unblock_signals(void);
  *  with CHARL__EXIT_STOPPED if it `resumes`, so that a launcher restarts the job, else with 128 + its number. QUIT keeps its default
  *  action. */
 charl_status charl__train_watch_signals(atomic_int *stop, bool resumes) CHARL_MUST_CHECK;
-/** End that thread, if there is one, in a process that goes on after its training. The signals stay blocked. */
+/** End that thread, if it runs, so that this process can train again. The signals stay blocked. */
 void charl__train_unwatch_signals(void);
 /** The first step begins. */
 void charl__train_begun(void);
