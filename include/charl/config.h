@@ -91,7 +91,7 @@ charl_status charl_config_quote(const char *value, char **out) CHARL_MUST_CHECK;
  *                                           a key whose values are of another kind, which the message names */
 
 /** Get an integer: the value of an integer key, 0 if it holds a word such as auto; 1 or 0 of a key with yes or no.
- *  Blocks. Local. */
+ *  A length in tokens is ERR_INVALID: charl_train_info has the steps of a run. Blocks. Local. */
 charl_status charl_config_get_int(const charl_config *cfg, const char *key, int64_t *out) CHARL_MUST_CHECK;
 
 /** Get a floating-point number, or a duration in seconds. Blocks. Local. */

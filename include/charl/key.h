@@ -38,8 +38,8 @@ typedef struct charl_float_list {
     double values[CHARL_CONFIG_LIST];
 } charl_float_list;
 
-/** The type of a key's value. SIZE is not allowed in keys of layers; PAIR, TRIPLE, TEXT and LAYER are not allowed in
- *  keys of optimizers, schedulers and models. */
+/** The type of a key's value. SIZE and STEPS are not allowed in keys of layers; PAIR, TRIPLE, TEXT and LAYER are not
+ *  allowed in keys of optimizers, schedulers and models. */
 typedef enum charl_key_kind {
     CHARL_KEY_INT,        /* int64_t; the word in `choices`, such as "auto", stands for 0 */
     CHARL_KEY_SIZE,       /* int64_t; as INT, with k, M, G for powers of 1024 */
@@ -52,7 +52,8 @@ typedef enum charl_key_kind {
     CHARL_KEY_TEXT,       /* const char *, any text; NULL, where the default is, for none */
     CHARL_KEY_ACTIVATION, /* const char *: an activation; NULL, where the default is, for none */
     CHARL_KEY_LAYER,      /* const char *, the name of a layer before this one; NULL for none */
-    CHARL_KEY_FLOATS      /* charl_float_list */
+    CHARL_KEY_FLOATS,     /* charl_float_list */
+    CHARL_KEY_STEPS       /* int64_t; as INT, in a configuration also tokens, "2B tokens", which training makes steps */
 } charl_key_kind;
 
 typedef struct charl_key {

@@ -539,6 +539,50 @@ charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss
     return CHARL_OK;
 }
 
+/* The number of a value in tokens; NULL: it is in another unit. */
+static int64_t *tokens_in(const charl__key *key, charl_config *cfg)
+{
+    void *field = (char *)cfg + key->offset;
+    charl__interval *interval = field;
+
+    if (key->type == CHARL__KEY_INTERVAL) {
+        return interval->unit == CHARL__INTERVAL_TOKENS ? &interval->count : NULL;
+    }
+    return key->type == CHARL__KEY_STEPS && *(int64_t *)field >= CHARL__TOKENS ? field : NULL;
+}
+
+charl_status charl__config_in_steps(const charl_config *cfg, const charl_dataset_info *data, charl_config **out)
+{
+    const charl__schema *schema = charl__config_schema();
+    const int64_t window = data->kind == CHARL_DATASET_TOKENS ? data->x_shape.dim[0] : 0;
+    CHARL_SCOPED_FREE charl_config *c = NULL;
+    int found = 0;
+
+    *out = NULL;
+    CHARL_TRY(charl__alloc(schema->bytes, &c));
+    memcpy(c, cfg, schema->bytes);
+    resolve_settings(c);
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
+        int64_t *n = charl__config_uses(cfg, key) ? tokens_in(key, c) : NULL;
+
+        if (!n) {
+            continue;
+        }
+        CHARL_REQUIRE(window > 0, CHARL_ERR_CONFIG,
+                      "[%s] %s is in tokens, which %s does not have; HINT give it in steps", key->section, key->name,
+                      data->path);
+        *n = (*n % CHARL__TOKENS - 1) / (window * cfg->train.batch_size) + 1;
+        if (key->type == CHARL__KEY_INTERVAL) {
+            ((charl__interval *)(void *)((char *)c + key->offset))->unit = CHARL__INTERVAL_STEPS;
+        }
+        found++;
+    }
+    *out = found > 0 ? c : NULL;
+    c = found > 0 ? NULL : c;
+    return CHARL_OK;
+}
+
 static bool chooses(const charl__key *key)
 {
     const charl__chooser *c;

@@ -57,6 +57,9 @@ charl_status charl_config_get_int(const charl_config *cfg, const char *key, int6
     switch (k->type) {
     case CHARL__KEY_INT:
     case CHARL__KEY_SIZE:
+    case CHARL__KEY_STEPS:
+        CHARL_REQUIRE(k->type != CHARL__KEY_STEPS || *(const int64_t *)field < CHARL__TOKENS, CHARL_ERR_INVALID,
+                      "%s is in tokens, not in steps", key);
         *out = *(const int64_t *)field;
         return CHARL_OK;
     case CHARL__KEY_BOOL:

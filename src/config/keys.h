@@ -17,6 +17,7 @@ typedef enum charl__key_type {
     CHARL__KEY_BOOL,      /* bool */
     CHARL__KEY_INT,       /* int64_t; the word in `choices` stands for 0 */
     CHARL__KEY_SIZE,      /* int64_t with k, M, G = 1024, 1024^2, 1024^3 */
+    CHARL__KEY_STEPS,     /* int64_t; as INT, or CHARL__TOKENS + n for n tokens */
     CHARL__KEY_FLOAT,     /* double */
     CHARL__KEY_ENUM,      /* int, index into `choices` */
     CHARL__KEY_SET,       /* unsigned, bit i = choice i */

@@ -69,6 +69,8 @@ static charl__key_type type_of(charl_key_kind kind)
         return CHARL__KEY_INT;
     case CHARL_KEY_SIZE:
         return CHARL__KEY_SIZE;
+    case CHARL_KEY_STEPS:
+        return CHARL__KEY_STEPS;
     case CHARL_KEY_INTS:
         return CHARL__KEY_INTS;
     case CHARL_KEY_FLOATS:

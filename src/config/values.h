@@ -5,9 +5,13 @@
 #include "base/error.h"
 #include "charl/config.h"
 
+/** Added to a length in tokens, until charl__config_in_steps. Steps are fewer. */
+static const int64_t CHARL__TOKENS = INT64_C(1) << 62;
+
 typedef enum charl__interval_unit {
     CHARL__INTERVAL_OFF,
     CHARL__INTERVAL_STEPS,
+    CHARL__INTERVAL_TOKENS, /* until charl__config_in_steps */
     CHARL__INTERVAL_EPOCHS,
     CHARL__INTERVAL_SECONDS,
     CHARL__INTERVAL_AUTO /* by what it costs; of keys that have the word */

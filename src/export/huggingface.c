@@ -57,6 +57,7 @@ static void value_of(const charl_key *k, const void *settings, char *text)
     switch (k->kind) {
     case CHARL_KEY_INT:
     case CHARL_KEY_SIZE:
+    case CHARL_KEY_STEPS:
         snprintf(text, VALUE, "%" PRId64, *(const int64_t *)at);
         break;
     case CHARL_KEY_BOOL:

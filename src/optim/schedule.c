@@ -98,7 +98,7 @@ static bool check_milestones(const void *settings, const char **key, char *reaso
 
 static const charl_key decay_keys[] = {MIN_LR};
 static const charl_key step_keys[] = {
-    KEY(step_size, INT, "[1,1e12]", false, "multiply the learning rate by gamma every this many steps"),
+    KEY(step_size, STEPS, "[1,1e12]", false, "multiply the learning rate by gamma every this many steps, or tokens"),
     GAMMA("factor applied to the learning rate every step_size steps"),
 };
 static const charl_key multistep_keys[] = {
@@ -111,7 +111,8 @@ static const charl_key poly_keys[] = {
     MIN_LR,
 };
 static const charl_key wsd_keys[] = {
-    KEY(decay_steps, INT, "[1,1e12]", false, "length of the final decay; auto: a tenth of all steps", "auto"),
+    KEY(decay_steps, STEPS, "[1,1e12]", false,
+        "length of the final decay, in steps or tokens; auto: a tenth of all steps", "auto"),
     MIN_LR,
 };
 static const charl_key range_keys[] = {KEY(min_lr, FLOAT, "(0,inf)", true, "learning rate of the first step")};

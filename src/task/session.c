@@ -127,6 +127,24 @@ static charl_status open_dataset(charl__session *s)
     return st;
 }
 
+static void use(charl__session *s, charl_config *chosen)
+{
+    charl_free(s->chosen);
+    s->config = s->chosen = chosen;
+}
+
+/* A training has its lengths in steps. */
+static charl_status choose_steps(charl__session *s)
+{
+    charl_config *chosen = NULL;
+
+    CHARL_TRY(charl__config_in_steps(s->config, &s->data, &chosen));
+    if (chosen) {
+        use(s, chosen);
+    }
+    return CHARL_OK;
+}
+
 /* Resolve train.loss = auto by the targets of `data`: classes, also of tokens and of pixels, several labels, or numbers. Pixels of two classes are
  * masks of 0 and 1, unless some do not count. */
 static charl_status choose_loss(charl__session *s)
@@ -138,6 +156,7 @@ static charl_status choose_loss(charl__session *s)
                        : labels                                                ? "bce"
                                                                                : "mse";
     char few[160], text[640];
+    charl_config *chosen = NULL;
     char *notes = NULL;
     bool one_hot = false;
 
@@ -162,8 +181,8 @@ static charl_status choose_loss(charl__session *s)
             charl__session_warn(s, text);
         }
     }
-    CHARL_TRY(charl__config_choose_loss(s->config, loss, &s->chosen, &notes));
-    s->config = s->chosen;
+    CHARL_TRY(charl__config_choose_loss(s->config, loss, &chosen, &notes));
+    use(s, chosen);
     charl__session_warn_lines(s, notes);
     charl_free(notes);
     return CHARL_OK;
@@ -182,6 +201,7 @@ charl_status charl__session_open_data(charl__session *s, charl_split split)
                   "use --split train or data.val_split",
                   path, charl_split_name(split));
     CHARL_TRY(choose_loss(s));
+    CHARL_TRY(s->infers ? CHARL_OK : choose_steps(s));
     return s->infers ? CHARL_OK : charl__session_measure_chance(s);
 }
 

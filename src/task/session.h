@@ -39,7 +39,8 @@ typedef struct charl__session {
 
     charl_checkpoint_reader *reader; /* of charl__session_open_checkpoint, else NULL */
     charl_config *own_config;
-    charl_config *chosen;      /* config with the loss that the data determine, if train.loss is auto */
+    charl_config *
+        chosen; /* config with what the data determine: the loss, if train.loss is auto, and lengths in tokens as steps */
     charl_data_schema *schema; /* of the model; defines how rows are matched and normalized */
     int64_t classes;           /* without a schema: minimum, even if the data have fewer */
     int64_t image_size; /* data.image_size that the weights were trained with, of an inference session; 0: auto */

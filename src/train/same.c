@@ -46,6 +46,7 @@ charl_status charl_train_common_steps(const charl_config *a, const charl_config 
     CHARL_GIVEN(a, b, out);
     CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
     CHARL_SCOPED_FREE char *text = NULL, *changes = NULL;
+    CHARL_SCOPED_FREE charl_config *in_steps_a = NULL, *in_steps_b = NULL;
     charl_schedule of_a, of_b;
     charl_dataset_info data;
     int64_t steps_a, steps_b;
@@ -59,6 +60,10 @@ charl_status charl_train_common_steps(const charl_config *a, const charl_config 
     }
     CHARL_TRY(charl_config_open_dataset(a, false, &ds));
     charl_dataset_get_info(ds, &data);
+    CHARL_TRY(charl__config_in_steps(a, &data, &in_steps_a));
+    CHARL_TRY(charl__config_in_steps(b, &data, &in_steps_b));
+    a = in_steps_a ? in_steps_a : a;
+    b = in_steps_b ? in_steps_b : b;
     steps_a = charl__config_steps(a, data.rows[CHARL_SPLIT_TRAIN]);
     steps_b = charl__config_steps(b, data.rows[CHARL_SPLIT_TRAIN]);
     of_a = charl__config_schedule(a, steps_a);

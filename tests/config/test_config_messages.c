@@ -137,7 +137,11 @@ static const struct {
      "conf/t.ini:7: [scheduler] milestones: \"\" is not an integer"},
     {HEAD "[scheduler]\ntype = cosine\nmin_lr = 1\n", "conf/t.ini:7: [scheduler] min_lr: is larger than learning_rate"},
     {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
-                                          "interval: steps (500), epochs (1ep), time (30m) or 0"},
+                                          "interval: steps (500), epochs (1ep), tokens (10M tokens), time (30m) or 0"},
+    {HEAD "[train]\nmax_steps = 2B\n",
+     "conf/t.ini:6: [train] max_steps: \"2B\" is not an integer, nor 1 to 1e15 tokens (2B tokens)"},
+    {HEAD "[scheduler]\nwarmup_steps = 2e15 tokens\n",
+     "conf/t.ini:6: [scheduler] warmup_steps: \"2e15 tokens\" is not an integer, nor 1 to 1e15 tokens (2B tokens)"},
     {HEAD "[eval]\nmetrics = loss, f2\n", "conf/t.ini:6: [eval] metrics: \"f2\" is not one of auto, {metrics}"},
     {HEAD "[eval]\nmetrics = f1, support\n", /* has no value: for reports only */
      "conf/t.ini:6: [eval] metrics: \"support\" is not one of auto, {metrics}"},

@@ -36,9 +36,34 @@ static void test_intervals(void **state)
         {"0ep", CHARL__INTERVAL_OFF, 0, "0"},
         {"none", CHARL__INTERVAL_OFF, 0, "0"},
         {"1000000000000", CHARL__INTERVAL_STEPS, 1000000000000, "1000000000000"},
+        {"10M tokens", CHARL__INTERVAL_TOKENS, 10000000, "10000000 tokens"},
+        {"4.35k tok", CHARL__INTERVAL_TOKENS, 4350, "4350 tokens"},
+        {"1 token", CHARL__INTERVAL_TOKENS, 1, "1 tokens"},
+        {"1.1B tokens", CHARL__INTERVAL_TOKENS, 1100000000, "1100000000 tokens"},
+        {"15Ttok", CHARL__INTERVAL_TOKENS, 15000000000000, "15000000000000 tokens"},
+        {"3e8 tokens", CHARL__INTERVAL_TOKENS, 300000000, "300000000 tokens"},
     };
-    static const char *const bad[] = {"",   "ep", "-1", "1.5ep", "1 ep x",        "1e3",
-                                      "1w", "x",  " 1", "1epp",  "1000000000001", "9999999999999999999999"};
+    static const char *const bad[] = {"",
+                                      "ep",
+                                      "-1",
+                                      "1.5ep",
+                                      "1 ep x",
+                                      "1e3",
+                                      "1w",
+                                      "x",
+                                      " 1",
+                                      "1epp",
+                                      "1000000000001",
+                                      "9999999999999999999999",
+                                      "0 tokens",
+                                      "1.5 tokens",
+                                      "tokens",
+                                      "M tokens",
+                                      "5K tokens",
+                                      "5G tokens",
+                                      "-1 tokens",
+                                      "2000T tokens",
+                                      "5 k tokens x"};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -286,5 +286,5 @@ mv gone whole
 expect 0 "auto" ranks 1 mem.ini -q -o auto checkpoint.memory_interval=auto
 grep -q '^memory_interval *= auto' auto/config.ini || fail "auto is not in config.ini"
 expect 2 "an interval that is none" ranks 1 mem.ini -q checkpoint.memory_interval=often
-says 1 '"often" is not an interval: steps [(]500[)], epochs [(]1ep[)], time [(]30m[)], auto or 0'
+says 1 '"often" is not an interval: steps [(]500[)], epochs [(]1ep[)], tokens [(]10M tokens[)], time [(]30m[)], auto or 0'
 finish

@@ -68,6 +68,34 @@ unset CHARL_FAULT
 expect 0 "gone on" ranks 3 lm.ini -q -o v data.cache=none
 same "stopped at 19, 2 to 3 ranks" one v
 
+# Lengths in tokens, of which a step has 24 x 16: the run with these steps, on any number of ranks, also when it is resumed.
+sed 's/^epochs = 2$/max_steps = 3.5k tokens/' lm.ini >lengths.ini
+cat >>lengths.ini <<'INI'
+[scheduler]
+type = wsd
+warmup_steps = 1000tok
+decay_steps = 1.2k tokens
+[eval]
+interval = 1600 tokens
+[checkpoint]
+interval = 1537 tokens
+INI
+expect 0 "lengths in steps" ranks 1 lengths.ini -q -o t train.max_steps=10 scheduler.warmup_steps=3 scheduler.decay_steps=4 \
+    eval.interval=5 checkpoint.interval=5
+expect 0 "lengths in tokens" ranks 1 lengths.ini -v -o t-1
+says 1 "; 10 steps [(]0.67 epochs, 3840 tokens[)]"
+expect 0 "lengths in tokens on 3 ranks" ranks 3 lengths.ini -q -o t-3
+resumes "lengths in tokens" t 7 lengths.ini -q
+for run in t-1 t-3 stopped; do
+    same "the lengths of $run" t $run
+    checks=$((checks + 1))
+    grep -v '^output_dir' $run/config.ini | diff - t/config.ini | grep '^<' && fail "config.ini of $run has other lengths"
+done
+expect 0 "lengths as they are written" ranks 1 lengths.ini --print-config
+says 1 "^max_steps = 3500 tokens"
+expect 2 "a length in tokens without tokens" ranks 1 mlp.ini --dry-run scheduler.warmup_steps="1k tokens"
+says 1 "error: command line: .scheduler. warmup_steps is in tokens, which digits.h5 does not have"
+
 best=$(sed -n 's/.*"event":"val".*"loss":\([^,]*\),.*/\1/p' one/metrics.jsonl | tail -n 1)
 expect 0 "evaluation" "$bin/charl" eval lm.ini one/last.h5
 says 1 "^val step=30 loss=$best accuracy=.* perplexity="

@@ -161,6 +161,7 @@ static charl_status check_key(const charl_key *k, const void *settings)
     switch (k->kind) {
     case CHARL_KEY_INT:
     case CHARL_KEY_SIZE:
+    case CHARL_KEY_STEPS:
         v = (double)*(const int64_t *)at;
         holds = (k->choices && v == 0.0) || charl__range_holds(k->range, v);
         break;
@@ -444,6 +445,7 @@ bool charl_key_parse(const charl_key *k, const char *text, void *settings, char 
     switch (k->kind) {
     case CHARL_KEY_INT:
     case CHARL_KEY_SIZE:
+    case CHARL_KEY_STEPS:
         return charl__value_int(&number, text, at, reason);
     case CHARL_KEY_PAIR:
         return charl__value_extents(&number, 2, text, at, reason);

@@ -56,6 +56,7 @@ static size_t size_of(charl_key_kind kind)
     switch (kind) {
     case CHARL_KEY_INT:
     case CHARL_KEY_SIZE:
+    case CHARL_KEY_STEPS:
         return sizeof(int64_t);
     case CHARL_KEY_PAIR:
         return 2 * sizeof(int64_t);

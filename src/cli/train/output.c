@@ -305,7 +305,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     charl__output *o = ctx;
     const double compiled_s = charl__cli_compiling_end(&o->compiling, &o->compiled);
     const bool compiled_long = compiled_s >= CHARL__COMPILE_LONG_S;
-    int64_t all_bytes = i->memory_bytes;
+    int64_t all_bytes = i->memory_bytes, most = -1;
 
     charl__train_begun();
     CHARL_TRY(charl_comm_reduce_i64(o->comm, CHARL_COMM_SUM, &all_bytes, 1));
@@ -339,7 +339,8 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d%s", i->start_step, i->steps, o->size, devices);
         if (i->start_step >= i->steps) {
             say_line(o, "complete: nothing left to do; to continue training, increase train.%s",
-                     charl__cli_int(o->config, "train.max_steps") >= 0 ? "max_steps" : "epochs");
+                     charl_config_get_int(o->config, "train.max_steps", &most) != CHARL_OK || most >= 0 ? "max_steps"
+                                                                                                        : "epochs");
             if (o->bar) {
                 printf("complete: nothing left to do\n");
             }

@@ -98,12 +98,15 @@ static void print_launches(const charl_train_info *i)
 
 static void print_batch(const charl_train_info *i)
 {
-    const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
-    char a[32], b[32], c[32];
+    const double rows = (double)i->steps * (double)i->batch_size, epochs = rows / (double)i->train_rows;
+    char a[32], b[32], c[32], tokens[32] = "";
 
-    printf("  batch    %s = %d slice%s, %s on rank 0; %s step%s (%.3g epoch%s)\n", grouped(i->batch_size, a), i->slices,
-           i->slices == 1 ? "" : "s", grouped(i->local_rows, b), grouped(i->steps, c), i->steps == 1 ? "" : "s", epochs,
-           epochs == 1 ? "" : "s");
+    if (i->window > 0) {
+        snprintf(tokens, sizeof tokens, ", %.4g tokens", rows * (double)i->window);
+    }
+    printf("  batch    %s = %d slice%s, %s on rank 0; %s step%s (%.3g epoch%s%s)\n", grouped(i->batch_size, a),
+           i->slices, i->slices == 1 ? "" : "s", grouped(i->local_rows, b), grouped(i->steps, c),
+           i->steps == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s", tokens);
     printf("  bits     %s\n", i->mixed       ? "equal up to rounding, as the devices differ"
                               : i->invariant ? "the same with any number of ranks, up to one per slice"
                                              : "they depend on the number of ranks");

@@ -55,6 +55,7 @@ charl_status charl__layer_key_default_print(const charl_key *k, const void *defa
         CHARL_TRY(charl__config_print_floats(at, t));
         break;
     case CHARL_KEY_SIZE: /* not layers */
+    case CHARL_KEY_STEPS:
         break;
     }
     return CHARL_OK;

@@ -111,6 +111,7 @@ const char *charl__key_type_text(const charl__key *key)
         [CHARL__KEY_BOOL] = "yes or no",
         [CHARL__KEY_INT] = "integer",
         [CHARL__KEY_SIZE] = "integer; suffixes k, M, G are powers of 1024",
+        [CHARL__KEY_STEPS] = "integer, or N tokens",
         [CHARL__KEY_FLOAT] = "number",
         [CHARL__KEY_ENUM] = "",
         [CHARL__KEY_SET] = "list of",

@@ -204,6 +204,16 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
     case CHARL__KEY_FLOAT:
         (void)charl__value_float(&number, text, field, why);
         break;
+    case CHARL__KEY_STEPS: {
+        int64_t tokens;
+
+        if (charl__tokens_parse(text, &tokens)) {
+            *(int64_t *)field = CHARL__TOKENS + tokens;
+        } else if (!charl__value_int(&number, text, field, why) && strstr(why, "not an integer")) {
+            snprintf(why + strlen(why), CHARL__WHY - strlen(why), ", nor 1 to 1e15 tokens (2B tokens)");
+        }
+        break;
+    }
     case CHARL__KEY_ENUM: {
         int i = charl__key_choice_index(key, charl__choice_renamed(key, text));
         bool on;
@@ -233,8 +243,10 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         if (key->choices && strcmp(text, key->choices) == 0) {
             *(charl__interval *)field = (charl__interval){CHARL__INTERVAL_AUTO, 0};
         } else if (!charl__interval_parse(text, field)) {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not an interval: steps (500), epochs (1ep), time (30m)%s%s or 0",
-                     text, key->choices ? ", " : "", key->choices ? key->choices : "");
+            snprintf(
+                why, CHARL__WHY,
+                "\"%.100s\" is not an interval: steps (500), epochs (1ep), tokens (10M tokens), time (30m)%s%s or 0",
+                text, key->choices ? ", " : "", key->choices ? key->choices : "");
         }
         break;
     case CHARL__KEY_DURATION:
@@ -328,6 +340,11 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         return charl__config_quote(*(const char *const *)field, out);
     case CHARL__KEY_BOOL:
         return charl__text_printf(out, "%s", *(const bool *)field ? "yes" : "no");
+    case CHARL__KEY_STEPS:
+        if (*(const int64_t *)field >= CHARL__TOKENS) {
+            return charl__text_printf(out, "%" PRId64 " tokens", *(const int64_t *)field - CHARL__TOKENS);
+        }
+        /* fall through */
     case CHARL__KEY_INT:
     case CHARL__KEY_SIZE:
         if (key->choices && *(const int64_t *)field == 0) {

@@ -1,4 +1,4 @@
-/* Intervals and durations. Counts are limited so that products with a batch size or 86400 cannot
+/* Intervals, durations and numbers of tokens. Counts are limited so that products with a batch size or 86400 cannot
  * overflow. */
 #include "config/text/interval.h"
 
@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/registry/key.h"
+
 static const int64_t MAX_COUNT = 1000000000000; /* 1e12 */
+static const double MAX_TOKENS = 1e15;          /* every integer up to it is a double */
 
 /* The digits at *p as a number of at most MAX_COUNT; false if there are none or too many. */
 static bool parse_count(const char **p, int64_t *out)
@@ -42,6 +45,39 @@ static int64_t unit_seconds(const char *suffix)
     return 0;
 }
 
+bool charl__tokens_parse(const char *text, int64_t *out)
+{
+    static const char *const words[] = {"tokens", "token", "tok"};
+    static const char letters[] = "kMBT"; /* powers of 1000 */
+    size_t length = strlen(text), i = 0, word = 0;
+    char number[64];
+    double v;
+
+    while (i < sizeof words / sizeof *words && word == 0) {
+        const size_t n = strlen(words[i++]);
+
+        word = length > n && strcmp(text + length - n, words[i - 1]) == 0 ? n : 0;
+    }
+    for (length -= word; length > 0 && text[length - 1] == ' ';) {
+        length--;
+    }
+    if (word == 0 || length == 0 || length >= sizeof number) {
+        return false;
+    }
+    const char *letter = strchr(letters, text[length - 1]);
+
+    snprintf(number, sizeof number, "%.*s", (int)length - (letter ? 1 : 0), text);
+    if (!charl__parse_float(number, &v)) {
+        return false;
+    }
+    v *= letter ? pow(1000, (double)(letter - letters + 1)) : 1;
+    if (!(v >= 1 && v <= MAX_TOKENS) || fabs(v - nearbyint(v)) > 1e-12 * v) { /* 4.35k is not quite 4350 */
+        return false;
+    }
+    *out = (int64_t)nearbyint(v);
+    return true;
+}
+
 bool charl__interval_parse(const char *text, charl__interval *out)
 {
     const char *p = text;
@@ -49,6 +85,10 @@ bool charl__interval_parse(const char *text, charl__interval *out)
 
     if (strcmp(text, "none") == 0) {
         *out = (charl__interval){CHARL__INTERVAL_OFF, 0};
+        return true;
+    }
+    if (charl__tokens_parse(text, &v.count)) {
+        *out = (charl__interval){CHARL__INTERVAL_TOKENS, v.count};
         return true;
     }
     if (!parse_count(&p, &v.count)) {
@@ -83,6 +123,9 @@ const char *charl__interval_format(charl__interval v, char *text, size_t size)
         break;
     case CHARL__INTERVAL_EPOCHS:
         snprintf(text, size, "%" PRId64 "ep", v.count);
+        break;
+    case CHARL__INTERVAL_TOKENS:
+        snprintf(text, size, "%" PRId64 " tokens", v.count);
         break;
     case CHARL__INTERVAL_SECONDS:
         if (v.count % 60 == 0) {
@@ -195,6 +238,7 @@ bool charl__interval_due(charl__interval v, int64_t step, int64_t batch, int64_t
     case CHARL__INTERVAL_SECONDS:
         return since_s >= (double)v.count;
     case CHARL__INTERVAL_AUTO:
+    case CHARL__INTERVAL_TOKENS:
     case CHARL__INTERVAL_OFF:
     default:
         return false;

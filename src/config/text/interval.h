@@ -4,6 +4,9 @@
  *  one is due. */
 #include "config/values.h"
 
+/** A number of tokens: "2B tokens", "300k tok"; k, M, B and T are powers of 1000. False if `text` is none; *out is then unchanged. */
+bool charl__tokens_parse(const char *text, int64_t *out);
+
 /** False if `text` is not an interval; *out is then unchanged. "0" and "none" are off. */
 bool charl__interval_parse(const char *text, charl__interval *out);
 
