@@ -7,29 +7,29 @@
  *                         scale for each slice and channel. Rows of pixels have row_bytes; zeros follow the pixels of a row and of a slice.
  *   charl_split_taps      a weight to [digit][row][tap][pitch]; a scale for each row
  *
- * Specialised by   LANES  work-items of a group of charl_plane_largest for each plane, of which it has PLANES
- * Launch           charl_plane_largest: groups of LANES * PLANES; charl_split_images: groups of 256 for 64 pixels and 64 channels, by pixels, then channels,
- *                  then samples; charl_split_pixels: groups of 64 for 1,024 bytes of a slice, by these, then slices, then channels; charl_split_taps:
- *                  groups of 256 for a row.
+ * Specialised by   GROUP  work-items of a group: 1 (default), or a power of two
+ *                  LANES  work-items of a group of charl_plane_largest for each plane
+ * Launch           charl_plane_largest: a group for GROUP / LANES planes; charl_split_images: one for 64 pixels and 64 channels, by pixels, then
+ *                  channels, then samples; charl_split_pixels: one for GROUP * 16 bytes of a slice, by these, then slices, then channels;
+ *                  charl_split_taps: one for a row.
  */
-#define LANES 64
-#define PLANES 4
+#define GROUP 1
+#define LANES 1
 #define DIGITS 4
 #include "conv/conv_digits_args.h"
 #include "integer/digits.clh"
 
+#define PLANES (GROUP / LANES)
 #define TILE 64
-#define IMAGES 256
-#define PIXELS 64
 #define SAMPLES 16 /* of a work-item */
 
-/* The largest of a number of each of `lanes` work-items, a power of two; `all` has as many places. */
-static inline int largest_of_group(local int all[static PIXELS], int mine, int lanes)
+/* The largest of the numbers of all work-items of a group. */
+static inline int largest_of_group(local int all[static GROUP], int mine)
 {
     const int lane = (int)get_local_id(0);
 
     all[lane] = mine;
-    for (int part = lanes / 2; part > 0; part /= 2) {
+    for (int part = GROUP / 2; part > 0; part /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE);
         if (lane < part) {
             all[lane] = max(all[lane], all[lane + part]);
@@ -39,7 +39,7 @@ static inline int largest_of_group(local int all[static PIXELS], int mine, int l
     return all[0];
 }
 
-kernel __attribute__((reqd_work_group_size(LANES *PLANES, 1, 1))) void charl_plane_largest(global const float *x, global int *largest,
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_plane_largest(global const float *x, global int *largest,
                                                                                            const charl__conv_split_args n)
 {
     local int all[PLANES][LANES];
@@ -67,36 +67,38 @@ kernel __attribute__((reqd_work_group_size(LANES *PLANES, 1, 1))) void charl_pla
     }
 }
 
-kernel __attribute__((reqd_work_group_size(IMAGES, 1, 1))) void charl_split_images(global const float *x, global uchar *to, global const int *largest,
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_split_images(global const float *x, global uchar *to, global const int *largest,
                                                                                    const charl__conv_split_args n)
 {
     local uint tile[TILE][TILE + 1];
-    local int all[IMAGES];
+    local int all[GROUP];
     const int across = (n.area + TILE - 1) / TILE, down = (n.pitch + TILE - 1) / TILE, group = (int)get_group_id(0), lane = (int)get_local_id(0);
     const int pixel0 = group % across * TILE, c0 = group / across % down * TILE, sample = group / across / down;
     int most = 0, scale;
 
     largest += n.largest + (long)sample * n.channels;
-    for (int c = lane; c < n.channels; c += IMAGES) {
+    for (int c = lane; c < n.channels; c += GROUP) {
         most = max(most, largest[c]);
     }
-    scale = scale_of(largest_of_group(all, most, IMAGES));
+    scale = scale_of(largest_of_group(all, most));
     if (lane == 0 && pixel0 == 0 && c0 == 0) {
         ((global int *)(to + n.to))[sample] = scale;
     }
     x += n.x + ((long)sample * n.channels + c0) * n.area + pixel0;
-    for (int i = lane; i < TILE * TILE; i += IMAGES) {
+    for (int i = lane; i < TILE * TILE; i += GROUP) {
         const int pixel = i % TILE, c = i / TILE;
 
         tile[pixel][c] = pixel0 + pixel < n.area && c0 + c < n.channels ? digits_of(x[(long)c * n.area + pixel], scale) : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    const int mine = lane / 4, first = lane % 4 * 16; /* a pixel of the tile, and 16 channels */
-
-    if (pixel0 + mine < n.area && c0 + first < n.pitch) {
+    for (int u = lane; u < TILE * 4; u += GROUP) {
+        const int mine = u / 4, first = u % 4 * 16; /* a pixel of the tile, and 16 channels */
         uint word[4][4];
 
+        if (pixel0 + mine >= n.area || c0 + first >= n.pitch) {
+            continue;
+        }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const uint four[4] = {tile[mine][first + 4 * e], tile[mine][first + 4 * e + 1], tile[mine][first + 4 * e + 2],
@@ -114,23 +116,23 @@ kernel __attribute__((reqd_work_group_size(IMAGES, 1, 1))) void charl_split_imag
     }
 }
 
-kernel __attribute__((reqd_work_group_size(PIXELS, 1, 1))) void charl_split_pixels(global const float *x, global uchar *to, global const int *largest,
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_split_pixels(global const float *x, global uchar *to, global const int *largest,
                                                                                    const charl__conv_split_args n)
 {
-    local int all[PIXELS];
-    const int slices = n.samples / n.slice, pieces = (n.slice_bytes + PIXELS * SAMPLES - 1) / (PIXELS * SAMPLES), group = (int)get_group_id(0);
+    local int all[GROUP];
+    const int slices = n.samples / n.slice, pieces = (n.slice_bytes + GROUP * SAMPLES - 1) / (GROUP * SAMPLES), group = (int)get_group_id(0);
     const int slice = group / pieces % slices, channel = group / pieces / slices, lane = (int)get_local_id(0);
-    const int at = (group % pieces * PIXELS + lane) * SAMPLES, first = at % n.pixel_bytes; /* in the slice; of its samples */
+    const int at = (group % pieces * GROUP + lane) * SAMPLES, first = at % n.pixel_bytes; /* in the slice; of its samples */
     const int row = at / n.row_bytes, column = at % n.row_bytes / n.pixel_bytes, step = n.channels * n.area;
     int most = 0, scale;
     uint word[SAMPLES / 4][4];
 
     x += n.x + (long)slice * n.slice * step + (long)channel * n.area;
     largest += n.largest + (long)slice * n.slice * n.channels + channel;
-    for (int s = lane; s < n.slice; s += PIXELS) {
+    for (int s = lane; s < n.slice; s += GROUP) {
         most = max(most, largest[(long)s * n.channels]);
     }
-    scale = scale_of(largest_of_group(all, most, PIXELS));
+    scale = scale_of(largest_of_group(all, most));
     if (lane == 0 && group % pieces == 0) {
         ((global int *)(to + n.to))[(long)slice * n.channels + channel] = scale;
     }
@@ -159,23 +161,23 @@ kernel __attribute__((reqd_work_group_size(PIXELS, 1, 1))) void charl_split_pixe
     }
 }
 
-kernel __attribute__((reqd_work_group_size(IMAGES, 1, 1))) void charl_split_taps(global const float *x, global uchar *to, const charl__conv_split_args n)
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_split_taps(global const float *x, global uchar *to, const charl__conv_split_args n)
 {
-    local int all[IMAGES];
+    local int all[GROUP];
     const int row = (int)get_group_id(0), lane = (int)get_local_id(0), words = n.pitch / 4;
     int most = 0, scale;
 
     x += n.x + row * n.row_step;
     to += n.to;
-    for (int i = lane; i < n.k * n.taps; i += IMAGES) {
+    for (int i = lane; i < n.k * n.taps; i += GROUP) {
         most = max(most, as_int(fabs(x[i / n.taps * n.k_step + i % n.taps])));
     }
-    scale = scale_of(largest_of_group(all, most, IMAGES));
+    scale = scale_of(largest_of_group(all, most));
     if (lane == 0) {
         ((global int *)to)[row] = scale;
     }
     to += n.head + (long)row * n.taps * n.pitch;
-    for (int i = lane; i < words * n.taps; i += IMAGES) {
+    for (int i = lane; i < words * n.taps; i += GROUP) {
         const int tap = i % n.taps, k = i / n.taps * 4;
         uint four[4], word[4];
 

@@ -131,6 +131,9 @@ typedef struct charl__gemm {
 
 /** Whether sums of k products are short and long enough for digits. */
 bool charl__gemm_sums_digits(int64_t k);
+
+/** Work-items of a group of a kernel that cuts operands into digits: `most`, or 1 on CPUs and where groups are smaller. */
+size_t charl__digits_group(const charl_device *dev, int most);
 /** Bytes for the digits of p, if it is computed from digits; else 0. Depends on the layout and extents only, because these decide the bits; p needs no
  *  tensors. */
 int64_t charl__gemm_digits_bytes(const charl__gemm *p);

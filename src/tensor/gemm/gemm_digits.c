@@ -84,14 +84,14 @@ static int64_t bytes_of_largest(const digits *d)
         "ACT", .text = charl__kernel_type((d)->of->tensor->dtype)                                                      \
     }
 
-static bool is_ungrouped(const charl_device *dev)
+size_t charl__digits_group(const charl_device *dev, int most)
 {
-    return charl__device_facts_get(dev)->group <= 1;
+    return charl__device_facts_get(dev)->group < most ? 1 : (size_t)most;
 }
 
 static charl_status split_rows(charl_device *dev, const digits *d, charl__digits_args *args, const char *label)
 {
-    const size_t group = is_ungrouped(dev) ? 1 : d->k > FEW * ROW_ITEMS ? GROUP : FEW;
+    const size_t group = charl__digits_group(dev, d->k > FEW * ROW_ITEMS ? GROUP : FEW);
 
     return charl__launch_enqueue(
         dev,
@@ -110,11 +110,12 @@ static charl_status split_columns(charl_device *dev, const digits *d, charl__dig
 {
     const charl__arg x = charl__placed(charl__gemm_operand(CHARL_ARG_IN, d->of->tensor, d->of->at), &args->x);
     const charl__arg to = charl__placed(d->at, &args->to);
+    const size_t group = charl__digits_group(dev, GROUP);
     charl__launch l = {.file = "integer/split_columns",
                        .entry = "charl_column_largest",
-                       .params = {{"CHARL_VEC", 4}, DIGITS_OF(d)},
-                       .global = {(size_t)(charl__ceil_div(d->rows, NARROW) * d->chunks * d->matrices) * GROUP},
-                       .local = {GROUP},
+                       .params = {{"GROUP", (int64_t)group}, {"CHARL_VEC", 4}, DIGITS_OF(d)},
+                       .global = {(size_t)(charl__ceil_div(d->rows, NARROW) * d->chunks * d->matrices) * group},
+                       .local = {group},
                        .args = {x, charl__placed(largest, &args->largest), charl__struct(args, sizeof *args)},
                        .label = label};
 
@@ -123,9 +124,9 @@ static charl_status split_columns(charl_device *dev, const digits *d, charl__dig
     l = (charl__launch){
         .file = "integer/split_columns",
         .entry = "charl_split_columns",
-        .params = {{"CHARL_VEC", 4}, DIGITS_OF(d)},
-        .global = {(size_t)(charl__ceil_div(d->rows, TILE) * charl__ceil_div(d->pitch, TILE) * d->matrices) * GROUP},
-        .local = {GROUP},
+        .params = {{"GROUP", (int64_t)group}, {"CHARL_VEC", 4}, DIGITS_OF(d)},
+        .global = {(size_t)(charl__ceil_div(d->rows, TILE) * charl__ceil_div(d->pitch, TILE) * d->matrices) * group},
+        .local = {group},
         .args = {x, to, charl__placed(largest, &args->largest), charl__struct(args, sizeof *args)},
         .label = label};
     return charl__launch_enqueue(dev, &l);
@@ -144,10 +145,6 @@ static charl_status split(charl_device *dev, const charl__gemm *p, digits *a, di
     digits *const both[] = {a, b};
     charl__arg largest;
 
-    CHARL_REQUIRE(charl_device_get_info(dev)->max_group >= GROUP, CHARL_ERR_DEVICE,
-                  "products of integers need work-groups of %d work-items, and %s has %d at most; use "
-                  "train.products = fma",
-                  GROUP, charl_device_get_info(dev)->name, charl_device_get_info(dev)->max_group);
     a->at = b->at = largest = charl__raw(CHARL_ARG_OUT, p->digits->buffer);
     a->at.v.offset = (p->digits->offset + p->digits_at) * (int64_t)sizeof(float);
     b->at.v.offset = a->at.v.offset + a->bytes;
@@ -190,7 +187,8 @@ static void describe(const charl__gemm *p, const digits *a, const digits *b, cha
 
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
-    const int rows = is_ungrouped(dev) ? ROWS_CPU : ROWS;
+    const size_t group = charl__digits_group(dev, FEW);
+    const int rows = group == 1 ? ROWS_CPU : ROWS;
     const int64_t items = charl__at_least_one(p->count) * charl__ceil_div(p->m, rows) * charl__ceil_div(p->n, COLUMNS);
     digits a = digits_of(p, true), b = digits_of(p, false);
     charl__launch l = {.file = "integer/gemm_digits", .entry = "gemm_digits", .params = {{"ROWS", rows}}};
@@ -201,8 +199,8 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     charl__gemm_set_epilogue(p, 1, &l);
     describe(p, &a, &b, &args, &l);
     args.tiles = (int32_t)charl__at_least_one(p->count);
-    l.local[0] = is_ungrouped(dev) ? 1 : FEW;
-    l.global[0] = (size_t)charl__ceil_div(items, (int64_t)l.local[0]) * l.local[0];
+    l.local[0] = group;
+    l.global[0] = (size_t)charl__ceil_div(items, (int64_t)group) * group;
     return charl__launch_enqueue(dev, &l);
 }
 

@@ -27,8 +27,7 @@ enum {
     ALIGNED = 128,
     GROUP = 256,
     FEW = 64,
-    PIXELS = 64, /* of conv_split.cl */
-    TILE = 64,
+    TILE = 64, /* of conv_split.cl */
     LARGE_PLANE = 512,
     SMALL_LANES = 16,
     LARGE_LANES = 64,
@@ -212,10 +211,6 @@ static charl__arg largest_at(const charl__enqueue *e, charl__arg_kind kind, cons
 
 static charl_status check(const charl__enqueue *e, const digits *a, const digits *b)
 {
-    CHARL_REQUIRE(charl_device_get_info(e->dev)->max_group >= GROUP, CHARL_ERR_DEVICE,
-                  "products of integers need work-groups of %d work-items, and %s has %d at most; use "
-                  "train.products = fma",
-                  GROUP, charl_device_get_info(e->dev)->name, charl_device_get_info(e->dev)->max_group);
     CHARL_REQUIRE(a->digit <= INT_MAX - GROUP && b->digit <= INT_MAX - GROUP, CHARL_ERR_SHAPE,
                   "%s: a digit of all numbers of a convolution's operands takes %lld and %lld bytes, and less than "
                   "2^31 are possible; use a smaller batch or train.products = fma",
@@ -227,14 +222,15 @@ static charl_status check(const charl__enqueue *e, const digits *a, const digits
 static charl_status find_largest(const charl__enqueue *e, const charl_tensor *x, const digits *d,
                                  charl__conv_split_args *args)
 {
-    const int64_t lanes = args->area < LARGE_PLANE ? SMALL_LANES : LARGE_LANES, planes = GROUP / lanes;
+    const int64_t group = (int64_t)charl__digits_group(e->dev, GROUP);
+    const int64_t lanes = group == 1 ? 1 : args->area < LARGE_PLANE ? SMALL_LANES : LARGE_LANES;
 
     return charl__launch_enqueue(
         e->dev, &(charl__launch){.file = "conv/conv_split",
                                  .entry = "charl_plane_largest",
-                                 .params = {{"LANES", lanes}, {"PLANES", planes}},
-                                 .global = {(size_t)(charl__ceil_div(d->planes, planes) * GROUP)},
-                                 .local = {GROUP},
+                                 .params = {{"GROUP", group}, {"LANES", lanes}},
+                                 .global = {(size_t)(charl__ceil_div(d->planes, group / lanes) * group)},
+                                 .local = {(size_t)group},
                                  .args = {charl__placed(charl__in(x), &args->x),
                                           charl__placed(largest_at(e, CHARL_ARG_OUT, d), &args->largest),
                                           charl__struct(args, sizeof *args)},
@@ -242,7 +238,7 @@ static charl_status find_largest(const charl__enqueue *e, const charl_tensor *x,
 }
 
 static charl_status split_image(const charl__enqueue *e, const charl_tensor *x, const digits *d, const char *entry,
-                                int64_t groups, int64_t lanes, charl__conv_split_args *args)
+                                int64_t groups, size_t group, charl__conv_split_args *args)
 {
     args->head = d->head;
     args->digit = d->digit;
@@ -252,8 +248,9 @@ static charl_status split_image(const charl__enqueue *e, const charl_tensor *x, 
         &(charl__launch){
             .file = "conv/conv_split",
             .entry = entry,
-            .global = {(size_t)(groups * lanes)},
-            .local = {(size_t)lanes},
+            .params = {{"GROUP", (int64_t)group}},
+            .global = {(size_t)groups * group},
+            .local = {group},
             .args = {charl__placed(charl__in(x), &args->x), charl__placed(bytes_at(e, CHARL_ARG_OUT, d->at), &args->to),
                      charl__placed(largest_at(e, CHARL_ARG_IN, d), &args->largest), charl__struct(args, sizeof *args)},
             .label = e->label});
@@ -273,18 +270,20 @@ static charl_status split_operands(const charl__enqueue *e, const charl__conv *c
                                      .channels = (int32_t)p->k,
                                      .area = (int32_t)(p->image[0] * p->image[1]),
                                      .pitch = (int32_t)p->pitch};
+    const size_t group = charl__digits_group(e->dev, GROUP);
 
     CHARL_TRY(charl__launch_enqueue(
         e->dev, &(charl__launch){.file = "conv/conv_split",
                                  .entry = "charl_split_taps",
-                                 .global = {(size_t)p->rows * GROUP},
-                                 .local = {GROUP},
+                                 .params = {{"GROUP", (int64_t)group}},
+                                 .global = {(size_t)p->rows * group},
+                                 .local = {group},
                                  .args = {charl__placed(charl__in(e->in[1]), &weight.x),
                                           charl__placed(bytes_at(e, CHARL_ARG_OUT, p->weight.at), &weight.to),
                                           charl__struct(&weight, sizeof weight)},
                                  .label = e->label}));
     return split_image(e, e->in[0], &p->images, "charl_split_images",
-                       charl__ceil_div(images.area, TILE) * charl__ceil_div(p->pitch, TILE) * c->batch, GROUP, &images);
+                       charl__ceil_div(images.area, TILE) * charl__ceil_div(p->pitch, TILE) * c->batch, group, &images);
 }
 
 /* The logarithms of a tile's extents, for the fewest tiles of so many columns; wider ones are preferred. Returns the number of tiles. */
@@ -340,7 +339,7 @@ static charl_status multiply(const charl__enqueue *e, const digits *a, const dig
     charl__launch_add(&l, charl__placed(out, &t->out));
     charl__launch_add(&l, charl__struct(t, sizeof *t));
     if (!has_wgmma(e->dev)) {
-        l.local[0] = charl__is_ungrouped(e->dev) ? 1 : FEW;
+        l.local[0] = charl__digits_group(e->dev, FEW);
         l.global[0] = (size_t)charl__ceil_div(elements, (int64_t)l.local[0]) * l.local[0];
         return charl__launch_enqueue(e->dev, &l);
     }
@@ -413,9 +412,10 @@ static charl_status split_pixels(const charl__enqueue *e, const charl__conv *c, 
                                    .slice_bytes = (int32_t)p->slice_bytes,
                                    .row_bytes = (int32_t)p->row_bytes,
                                    .pixel_bytes = (int32_t)p->pixel_bytes};
+    const size_t group = charl__digits_group(e->dev, FEW);
 
     return split_image(e, e->in[of_x], of_x ? &p->x : &p->out, "charl_split_pixels",
-                       charl__ceil_div(p->slice_bytes, PIXELS * CHUNK) * p->slices * channels, PIXELS, &args);
+                       charl__ceil_div(p->slice_bytes, (int64_t)group * CHUNK) * p->slices * channels, group, &args);
 }
 
 /* A leaf [o, taps, c] of the tree for each part of each slice. */
