@@ -142,7 +142,7 @@ int64_t charl__gemm_digits_bytes(const charl__gemm *p);
  *  ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm_enqueue(charl_device *dev, const charl__gemm *p) CHARL_MUST_CHECK;
 
-/** Whether epilogues of products of `type` may use random numbers, whichever back end computes them. */
+/** Whether epilogues of products of `type`, but those of integers, may use random numbers, whichever back end computes them. */
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type);
 
 /** True if a_sums is supported for p. Depends only on what determines the bits. */

@@ -64,7 +64,7 @@ static const charl__gemm_backend *choose(charl_device *dev, const charl__gemm *p
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
 {
     for (int i = 0; i < BACKENDS; i++) {
-        if (!backends[i]->has_rng && backends[i]->takes && backends[i]->takes(dev, type)) {
+        if (!backends[i]->has_rng && !backends[i]->is_integer && backends[i]->takes && backends[i]->takes(dev, type)) {
             return false;
         }
     }
