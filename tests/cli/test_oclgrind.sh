@@ -1,6 +1,7 @@
 #!/bin/sh
-# The kernels of GPUs without inline PTX, in Oclgrind, which runs one work-item after another and reports accesses out of bounds and races: sums
-# and softmax, without half arithmetic, which it does not report; and that it finds a barrier that is missing and local memory that is too small (docs/devices.md).
+# The kernels of GPUs without inline PTX, in Oclgrind, which runs one work-item after another and reports accesses out of bounds and races: sums,
+# softmax and operands that broadcast, with CHARL_TEST_LONG all operators, an hour; without half arithmetic, which it does not report; and that it
+# finds a barrier that is missing and local memory that is too small (docs/devices.md).
 . "$(dirname "$0")/../support/shell.sh"
 charl=$bin/charl
 library=$(find /usr/lib /usr/local/lib -name 'liboclgrind-rt-icd.so' 2>/dev/null | head -n 1)
@@ -9,17 +10,19 @@ mkdir "$T/drivers" && echo "$library" >"$T/drivers/oclgrind.icd"
 unset CHARL_NO_OPTIMIZER CHARL_KERNEL_DIR
 export OCL_ICD_VENDORS="$T/drivers" OCLGRIND_DATA_RACES=1 OCLGRIND_GLOBAL_MEM_SIZE=1073741824 OCLGRIND_LOCAL_MEM_SIZE=32768 OCLGRIND_MAX_WGSIZE=256
 
-# runs WHAT OPERATOR: the log of its test in $T/log, how many reports in $reports
+# runs WHAT OPERATOR [SECONDS]: the log of its test in $T/log, how many reports in $reports
 runs() {
     checks=$((checks + 1))
-    timeout 300 "$charl" selftest --op "$2" >"$T/log" 2>&1
+    timeout "${3:-300}" "$charl" selftest --op "$2" >"$T/log" 2>&1
     code=$?
     reports=$(grep -cE 'data race|Invalid (read|write)|divergence' "$T/log")
     echo "$1, $2: exit code $code, $reports reports"
 }
 
-for op in sum softmax; do
-    runs "as they are" $op
+operators="sum softmax add"
+[ -n "$long" ] && operators=$(sed -n 's/^CHARL_OP(\(.*\))$/\1/p' "$root/src/autograd/ops.def")
+for op in $operators; do
+    runs "as they are" "$op" 3600
     [ $code -eq 0 ] && [ "$reports" -eq 0 ] && grep -q "Oclgrind" "$T/log" && ! grep -q "Unsupported float" "$T/log" || { fail "as they are, $op"; tail -n 30 "$T/log"; }
 done
 
