@@ -2,7 +2,8 @@
 # Every kernel file is plain OpenCL C 1.2 and compiles without a warning with its default parameters, with each parameter 1 whose default
 # is 0, and as a convolution; kernels/nvidia for that target, and also with an epilogue or for rows that work-items share, for no other
 # machine here compiles them. (Compilers in drivers print how many warnings there were to the terminal.) The others compile with the row kernels'
-# work-items of a GPU, too, and as OpenCL C 2.0, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
+# work-items of a GPU, too, and as OpenCL C 2.0, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2, for
+# a device of 32-bit addresses without double precision and atomics of 64 bits.
 # Functions that are given an array of local memory say its size: local_arrays.py. Kernels have few parameters, files few conditions: parameters.py.
 # Usage: kernels.sh ROOT [CLANG]
 lint=$(cd "$(dirname "$0")" && pwd)
@@ -52,6 +53,10 @@ for f in $(find kernels -name '*.cl' | sort); do
     kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -DACT=ushort -Xclang -cl-ext=+cl_khr_fp16" ;;
     *) target= ;;
     esac
+    case $f in
+    kernels/x86/*) generic= ;;
+    *) generic="-target spir-unknown-unknown -Xclang -cl-ext=-cl_khr_fp64,-cl_khr_int64_base_atomics,-cl_khr_int64_extended_atomics" ;;
+    esac
     forms="IS_DEFAULT=1"
     [ -n "$target" ] && grep -q cross_entropy.clh "$f" && forms=$shared_rows
     [ -z "$target" ] && grep -q CHARL_ROW_ITEMS "$f" && forms="$forms
@@ -90,9 +95,9 @@ EOF
     form=${forms%%
 *}
     # shellcheck disable=SC2086
-    if [ -z "$target" ] && ! specialised "$f" "$form" | "$clang" -I kernels $prelude -D$form -x cl -cl-std=CL2.0 -fsyntax-only -w \
+    if [ -z "$target" ] && ! specialised "$f" "$form" | "$clang" -I kernels $generic $prelude -D$form -x cl -cl-std=CL2.0 -fsyntax-only -w \
         -Xclang -finclude-default-header -; then
-        echo "$f: does not compile where pointers are generic"
+        echo "$f: does not compile where pointers are generic and have 32 bits, without double precision and atomics of 64 bits"
         failed=1
     fi
 done

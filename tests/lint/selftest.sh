@@ -171,6 +171,8 @@ expect cleanup 'src/base/a.c:10: cleanup: releases nothing'
 
 printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
 expect kernels 'kernels/bad.cl: does not compile'
+printf 'kernel void wide(global float *y)\n{\n    const double x = (double)y[0];\n\n    y[0] = (float)(x * x);\n}\n' >"$tree/kernels/wide.cl"
+expect kernels 'kernels/wide.cl: does not compile where pointers are generic and have 32 bits, without double precision'
 # An array of local memory, handed over where one of 64 is used, in the form that a GPU runs: $1 is the parameter, $2 the call.
 handed() {
     cat >"$tree/kernels/handed.cl" <<CL
