@@ -186,10 +186,25 @@ static void check_rules(notes *n)
 
 static void check_model(notes *n)
 {
-    static const char *const of_scaling[] = {"rope_factor", "rope_low", "rope_high", "rope_original"};
+    static const struct {
+        const char *name, *scalings; /* those that read it */
+    } of_scaling[] = {{"rope_factor", "linear|llama3|yarn|dynamic"},
+                      {"rope_low", "llama3|yarn"},
+                      {"rope_high", "llama3|yarn"},
+                      {"rope_original", "llama3|yarn|dynamic"}};
+    const charl__key *key = find_chosen(n, "model", "rope_scaling");
+    CHARL_SCOPED(charl__text_fini) charl__text scaling = {0};
+    char why[64];
 
-    for (size_t i = 0; !is_chosen(n, "model", "rope_scaling") && i < sizeof of_scaling / sizeof *of_scaling; i++) {
-        useless(n, "model", of_scaling[i], "model.rope_scaling is none");
+    if (n->st == CHARL_OK) {
+        n->st = key ? charl__config_value_print(key, (const char *)n->cfg + key->offset, &scaling)
+                    : charl__text_printf(&scaling, "none");
+    }
+    snprintf(why, sizeof why, "model.rope_scaling is %.32s", charl__text_string(&scaling));
+    for (size_t i = 0; n->st == CHARL_OK && i < sizeof of_scaling / sizeof *of_scaling; i++) {
+        if (charl__choice_index(of_scaling[i].scalings, charl__text_string(&scaling)) < 0) {
+            useless(n, "model", of_scaling[i].name, why);
+        }
     }
 }
 

@@ -342,6 +342,14 @@ static const struct {
     {&ten, "[eval]\nsample_tokens = 9\n", "eval.sample_tokens = 9 has no effect: there is no eval.sample_prompt"},
     {&ten, "[model]\ntype = gpt\nrope_factor = 4\n", "model.rope_factor = 4 has no effect: model.rope_scaling is none"},
     {&ten, "[model]\ntype = gpt\nrope_factor = 4\nrope_scaling = linear\n", NULL},
+    {&ten, "[model]\ntype = gpt\nrope_low = 2\nrope_scaling = linear\n",
+     "model.rope_low = 2 has no effect: model.rope_scaling is linear"},
+    {&ten, "[model]\ntype = gpt\nrope_original = 4096\nrope_scaling = linear\n",
+     "model.rope_original = 4096 has no effect: model.rope_scaling is linear"},
+    {&ten, "[model]\ntype = gpt\nrope_original = 4096\nrope_scaling = dynamic\n", NULL},
+    {&ten, "[model]\ntype = gpt\nrope_high = 8\nrope_scaling = dynamic\n",
+     "model.rope_high = 8 has no effect: model.rope_scaling is dynamic"},
+    {&ten, "[model]\ntype = gpt\nrope_high = 8\nrope_scaling = yarn\n", NULL},
     {&ten, "[eval]\nsample_tokens = 64\n", NULL}, /* the default, as config.ini in a run directory has it */
 };
 
