@@ -294,6 +294,8 @@ static void test_refused(void **state)
         {llama, ", \"is_causal\": false", "is_causal = no is not supported; charl has yes"},
         {llama, ", \"quantization_config\": {\"bits\": 4, \"quant_method\": \"gptq\"}",
          "quantization_config.quant_method = gptq is not supported; charl has none"},
+        {llama, ", \"quantization_config\": {\"load_in_8bit\": true}",
+         "quantization_config = an object is not supported; charl has none"},
         {gpt2, ", \"is_causal\": false", "is_causal = no is not supported"},
         {"{\"model_type\": \"t5\"%s}", "", "model_type = t5 is not supported; charl has bert, "},
         {"{\"model_type\": \"gpt2\"%s}", "", "n_layer is missing"},

@@ -178,7 +178,7 @@ static charl_status no_layout(const char *label, const char *type)
 static charl_status read_settings(reader *r, const char *type)
 {
     static const charl__weights_setting of_all = {
-        .theirs = "quantization_config.quant_method", .values = "none", .absent = "none"};
+        .theirs = "quantization_config.quant_method|quantization_config", .values = "none", .absent = "none"};
     const charl__weights_layout *layout;
 
     for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
