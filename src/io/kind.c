@@ -600,7 +600,7 @@ static bool holds(const char *dir, const char *name)
 
 /* The kind of a folder, from the names in it. */
 typedef struct contents {
-    int n, images, texts, tables, datasets, tokens, weights, steps, ranks, runs;
+    int n, images, texts, tables, datasets, tokens, weights, steps, tokenizers, runs;
 } contents;
 
 static void look_into(const char *path, int depth, contents *c)
@@ -624,7 +624,7 @@ static void look_into(const char *path, int depth, contents *c)
         c->tokens += ENDS(&h, ".bin");
         c->weights += depth > 0 && (ENDS(&h, ".safetensors") || strncmp(e->d_name, "pytorch_model", 13) == 0);
         c->steps += strncmp(e->d_name, "step-", 5) == 0 && ENDS(&h, ".h5");
-        c->ranks += ENDS(&h, ".tiktoken");
+        c->tokenizers += ENDS(&h, ".tiktoken") || strncmp(e->d_name, "tokenizer.model", 15) == 0;
         c->runs += strcmp(e->d_name, "metrics.jsonl") == 0;
         if (depth > 0 && c->images == 0 &&
             (size_t)snprintf(inner, sizeof inner, "%s/%s", path, e->d_name) < sizeof inner && stat(inner, &s) == 0 &&
@@ -657,8 +657,7 @@ static const charl__kind *of_folder(const char *path)
     if (holds(path, "config.json") || c.weights > 0) {
         return &model;
     }
-    if (holds(path, "tokenizer.json") || holds(path, "vocab.json") || holds(path, "tokenizer.model") ||
-        holds(path, "tekken.json") || c.ranks > 0) {
+    if (holds(path, "tokenizer.json") || holds(path, "vocab.json") || holds(path, "tekken.json") || c.tokenizers > 0) {
         return &tokenizer_folder;
     }
     return c.steps > 0      ? &checkpoints

@@ -744,7 +744,7 @@ static void texts_that_continue(void **state)
     charl_dataset *ds = NULL;
     int32_t all[200];
     charl__text file = {0};
-    const char *path = charl_test_path(dir, "sentencepiece.model");
+    const char *path = charl_test_path(dir, "sentencepiece.model"), *folder = charl_test_path(dir, "mistral");
     charl_tokenizer *t;
     int32_t *ids = NULL;
     int64_t n = 0;
@@ -762,7 +762,12 @@ static void texts_that_continue(void **state)
     put_sentencepiece(&file, "</s>", 3, 0);
     charl_assert_ok(charl__text_append(&file, "\x12\2\x18\2\x1a\4\x18\1\x20\0", 10));
     put_file(path, file.data, file.length);
+    assert_int_equal(mkdir(folder, 0700), 0); /* as Mistral publishes them: no other file is a tokenizer's */
+    put_file(charl_test_path(folder, "tokenizer.model.v3"), file.data, file.length);
     charl__text_fini(&file);
+    t = load(folder);
+    ENCODES(t, false, "a a", 259, 259);
+    charl_tokenizer_destroy(t);
     t = load(path);
     ENCODES(t, false, "a a", 259, 259);
     ENCODES(t, false, " a", 257, 259);
@@ -802,7 +807,7 @@ static void files_that_are_none(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
     charl_assert_status(charl_tokenizer_load(folder, &t), CHARL_ERR_DATA);
     charl_assert_message("has no tokenizer; looked for tokenizer.json, vocab.json, encoder.json, "
-                         "tekken.json, *.tiktoken, tokenizer.model, vocab.txt");
+                         "tekken.json, *.tiktoken, tokenizer.model, tokenizer.model.v*, vocab.txt");
     put_file(path, "\n\x0e\n\x05<unk>", 9);
     charl_assert_status(charl_tokenizer_load(path, &t), CHARL_ERR_DATA);
     charl_assert_message("is cut short, or not a model of SentencePiece");

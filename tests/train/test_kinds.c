@@ -83,6 +83,7 @@ static const struct {
     {"peft/", BYTES("adapter_config.json"), "a folder with adapters (PEFT)"},
     {"gpt2/", BYTES("model.safetensors"), "a folder with a published model"},
     {"words/", BYTES("tokenizer.json"), "a folder with a tokenizer"},
+    {"mistral/", BYTES("tokenizer.model.v3"), "a folder with a tokenizer"},
     {"odds/", BYTES("odd"), "a folder"},
 };
 

@@ -222,7 +222,7 @@ static charl_status read_tiktoken(const char *path, charl__pretrained *p)
 
 const charl__tokenizer_format charl__tokenizer_format_tiktoken = {
     .row = {.name = "tiktoken", .help = "a rank file of tiktoken"},
-    .files = (const char *const[]){"*.tiktoken", "tokenizer.model", NULL},
+    .files = (const char *const[]){"*.tiktoken", "tokenizer.model", "tokenizer.model.v*", NULL},
     .is = is_tiktoken,
     .read = read_tiktoken,
 };
