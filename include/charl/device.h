@@ -108,11 +108,15 @@ typedef struct charl_device_request {
     void *compiling_ctx;
     bool exact_half; /* operators on bf16 and f16 give the same bits as on other devices: without tensor cores, AMX and
                         NVIDIA's approximate functions, which are faster (docs/integer-products.md) */
+    bool offload;    /* what only updates use lies in host memory, which the device accesses: the state of optimizers,
+                        the moving average of the weights and, of sets with a working copy in bf16 or f16, the f32
+                        values. Errors: ERR_DEVICE  the device cannot access host memory */
 } charl_device_request;
 
 /** Memory of a device, in bytes. */
 typedef struct charl_device_memory {
     int64_t in_use, peak, capacity;
+    int64_t offloaded; /* bytes of host memory (charl_device_request.offload); the others do not count them */
 } charl_device_memory;
 
 /** Devices of all platforms, best first within a platform-independent order (discrete GPUs by PCI
@@ -202,10 +206,12 @@ charl_device_memory charl_device_get_memory(const charl_device *dev);
 typedef struct charl_device_use {
     const char *what; /* "activations", ...; static storage */
     int64_t bytes;
+    bool is_offloaded; /* of host memory */
 } charl_device_use;
 
 /** Write the memory in use by purpose, up to `capacity` entries, to out. All bytes together are
- *  charl_device_memory.in_use. Returns the number of purposes, even if it is larger than capacity. Local. */
+ *  charl_device_memory.in_use and, of those that are offloaded, charl_device_memory.offloaded. Returns the number of
+ *  purposes, even if it is larger than capacity. Local. */
 int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity);
 
 /** A property of f32 arithmetic; a device without it rounds differently from other devices. */

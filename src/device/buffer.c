@@ -1,10 +1,14 @@
 /* Buffers, counted against a budget of the device, because PoCL allocates lazily and never reports a shortage. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "device/device_private.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, GRAIN = 64 };
+#include "base/fault.h"
+#include "base/parallel.h"
+
+enum { PAGE = 4096, GRAIN = 64, TOUCHED = 16 << 20 };
 
 static double mib(int64_t bytes)
 {
@@ -25,16 +29,23 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
     return CHARL_OK;
 }
 
-/* The counter of `what`. Names are literals, so they stay valid; the last place takes those for which there is no room. */
-static charl_device_use *use_of(charl_device *dev, const char *what)
+/* The counter of `what`. Names are literals, so they stay valid; the last two places take those for which there is no room. */
+static charl_device_use *use_of(charl_device *dev, const char *what, bool offloaded)
 {
+    const int last = CHARL__DEVICE_USES - 1 - (int)offloaded;
     int i = 0;
 
-    while (i < CHARL__DEVICE_USES - 1 && dev->use[i].what && strcmp(dev->use[i].what, what) != 0) {
+    what = dev->purpose ? dev->purpose : what;
+    while (i < CHARL__DEVICE_USES - 2 && dev->use[i].what &&
+           (dev->use[i].is_offloaded != offloaded || strcmp(dev->use[i].what, what) != 0)) {
         i++;
     }
+    if (i == CHARL__DEVICE_USES - 2) {
+        i = last;
+        what = "other";
+    }
     if (!dev->use[i].what) {
-        dev->use[i].what = i < CHARL__DEVICE_USES - 1 ? what : "other";
+        dev->use[i] = (charl_device_use){.what = what, .is_offloaded = offloaded};
     }
     return &dev->use[i];
 }
@@ -42,7 +53,7 @@ static charl_device_use *use_of(charl_device *dev, const char *what)
 charl_device_use *charl__budget_add(charl_device *dev, const char *what, int64_t bytes)
 {
     charl_device_memory *m = &dev->memory;
-    charl_device_use *use = use_of(dev, dev->purpose ? dev->purpose : what);
+    charl_device_use *use = use_of(dev, what, false);
 
     use->bytes += bytes;
     m->in_use += bytes;
@@ -52,7 +63,7 @@ charl_device_use *charl__budget_add(charl_device *dev, const char *what, int64_t
 
 void charl__budget_drop(charl_device *dev, charl_device_use *use, int64_t bytes)
 {
-    dev->memory.in_use -= bytes;
+    *(use && use->is_offloaded ? &dev->memory.offloaded : &dev->memory.in_use) -= bytes;
     if (use) {
         use->bytes -= bytes;
     }
@@ -73,7 +84,7 @@ int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int ca
     }
     int n = 0;
 
-    for (int i = 0; i < CHARL__DEVICE_USES && dev->use[i].what; i++) {
+    for (int i = 0; i < CHARL__DEVICE_USES; i++) {
         if (dev->use[i].bytes > 0) {
             if (n < capacity) {
                 out[n] = dev->use[i];
@@ -141,6 +152,85 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     *out = b;
     b = NULL;
     return CHARL_OK;
+}
+
+/* The ranks of a machine are alike: each may take its part of what is free. */
+static charl_status check_host(const charl_device *dev, size_t bytes, const char *what)
+{
+    const int64_t available = charl__fault("device.host_memory") ? 0 : charl__host_available();
+
+    CHARL_REQUIRE(
+        (int64_t)bytes <= available / dev->local_size, CHARL_ERR_NOMEM,
+        "out of host memory: %.1f MiB for %s do not fit, %.1f MiB are free for %d rank%s on this machine, each "
+        "of which has offloaded %.1f MiB; HINT more machines with dist.shard, or optimizer.state = bf16 or int8",
+        mib((int64_t)bytes), what, mib(available), dev->local_size, dev->local_size == 1 ? "" : "s",
+        mib(dev->memory.offloaded));
+    return CHARL_OK;
+}
+
+/* Host memory, touched in pieces. */
+typedef struct host_memory {
+    unsigned char *at;
+    size_t bytes;
+} host_memory;
+
+static void touch(void *ctx, int64_t i)
+{
+    const host_memory *m = ctx;
+    const size_t at = (size_t)i * TOUCHED, left = m->bytes - at;
+
+    memset(m->at + at, 0, left < TOUCHED ? left : TOUCHED);
+}
+
+/* All pages are taken now, by all processors: a driver that pins them takes them one by one, and what is missing must be missed before the first
+ * step. */
+static charl_status take_host(size_t bytes, const char *what, void **out)
+{
+    host_memory m = {.bytes = bytes};
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHARL_REQUIRE(at != MAP_FAILED, CHARL_ERR_NOMEM, "out of host memory: %.1f MiB for %s", mib((int64_t)bytes), what);
+#ifdef MADV_HUGEPAGE
+    (void)madvise(at, bytes, MADV_HUGEPAGE);
+#endif
+    m.at = *out = at;
+    charl__parallel((int64_t)((bytes + TOUCHED - 1) / TOUCHED), touch, &m);
+    return CHARL_OK;
+}
+
+charl_status charl__buffer_create_offloaded(charl_device *dev, size_t bytes, const char *what, charl__buffer **out)
+{
+    const size_t size = bytes ? (bytes + PAGE - 1) / PAGE * PAGE : PAGE;
+    void *host = NULL;
+    charl_status st;
+
+    if (!dev->offloads) {
+        return charl__buffer_create(dev, bytes, what, out);
+    }
+    *out = NULL;
+    CHARL_TRY(dev->plans ? CHARL_OK : check_host(dev, size, what));
+    CHARL_TRY(dev->skip_kernels ? CHARL_OK : take_host(size, what, &host));
+    st = create(dev, host, dev->skip_kernels ? PAGE : size, what, out);
+    if (st != CHARL_OK) {
+        if (host) {
+            munmap(host, size);
+        }
+        return st;
+    }
+    (*out)->bytes = size;
+    (*out)->mapping = (*out)->offloaded = host;
+    (*out)->wrapped = host != NULL;
+    (*out)->is_planned = !host;
+    (*out)->counted = (int64_t)size;
+    (*out)->use = use_of(dev, what, true);
+    (*out)->use->bytes += (int64_t)size;
+    dev->memory.offloaded += (int64_t)size;
+    return CHARL_OK;
+}
+
+bool charl__device_offloads(const charl_device *dev)
+{
+    return dev->offloads;
 }
 
 charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl__buffer **out)

@@ -98,6 +98,12 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY_CLEANUP(dev->driver->open(dev, dev->timing || dev->tracing));
     dev->is_open = true;
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32, request->exact_half));
+    CHARL_REQUIRE_CLEANUP(
+        !request->offload || dev->driver->reaches_host(dev) || request->planned_bytes > 0, CHARL_ERR_DEVICE,
+        "device.offload: %s does not access host memory through the driver %s; HINT NVIDIA's GPUs with device.driver = "
+        "nvidia do, and CPUs; device.offload = none",
+        dev->info.name, dev->driver->name);
+    dev->offloads = request->offload;
     dev->skip_kernels = request->skip_kernels;
     if (request->skip_kernels && request->planned_bytes > 0) {
         dev->plans = true;

@@ -110,6 +110,7 @@ struct charl_device {
     int unflushed;                                    /* launches since the last flush of the compute queue */
     bool sync;                                        /* CHARL_SYNC: wait after every launch */
     bool only_wants;                                  /* charl__launches_want_begin */
+    bool offloads;                                    /* request.offload */
     bool skip_kernels;                                /* launches are only checked and recorded */
     bool plans;                                       /* and buffers above a page only counted */
     struct charl__timing *timing;                     /* CHARL_PROFILE: time every launch; NULL: off */
@@ -126,13 +127,14 @@ struct charl__buffer {
     int refs;
     charl_device *dev; /* retained */
     charl__driver_memory *mem;
-    size_t bytes;          /* requested by the caller */
-    int64_t counted;       /* bytes of the budget */
-    charl_device_use *use; /* the counter they are added to */
-    bool wrapped;          /* over host memory of the caller */
-    bool is_planned;       /* counted only: what is written is dropped, and zeros are read */
-    void *mapping;         /* of shared memory, to unmap; or NULL */
-    bool filling;          /* the compute queue may not have written the zeros yet */
+    size_t bytes;             /* requested by the caller */
+    int64_t counted;          /* bytes of the budget */
+    charl_device_use *use;    /* the counter they are added to */
+    bool wrapped;             /* over host memory of the caller */
+    unsigned char *offloaded; /* the host memory that it is over and owns; or NULL */
+    bool is_planned;          /* counted only: what is written is dropped, and zeros are read */
+    void *mapping;            /* memory to unmap: shared or offloaded; or NULL */
+    bool filling;             /* the compute queue may not have written the zeros yet */
 };
 
 /** A launch whose kernel has its arguments. */

@@ -45,6 +45,8 @@ typedef struct charl__driver {
     /** Pinned host memory, mapped at *mapped: new, or that at `host`. */
     int (*pinned_create)(charl_device *dev, void *host, size_t bytes, charl__driver_memory **out, void **mapped);
     void (*pinned_release)(charl_device *dev, charl__driver_memory *m, void *mapped);
+    /** Whether launches use host memory in place that memory_create is given. */
+    bool (*reaches_host)(const charl_device *dev);
     /** NULL, or the reason why memory cannot be imported. Static. */
     const char *(*cannot_import)(const charl_device *dev);
     /** Takes ownership of the descriptor, unless it fails. */

@@ -55,25 +55,7 @@ static void note(charl_device *dev, charl__queue q, const char *what, size_t byt
     }
 }
 
-charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset, const void *src, size_t bytes,
-                                 bool wait)
-{
-    CHARL_TRY(check_range(b, offset, bytes));
-    if (bytes > 0 && !b->is_planned) {
-        const double begin = count_transfer(b->dev, q, wait);
-        charl__driver_event *event = NULL;
-
-        CHARL_TRY(charl__buffer_wait_zeroed(b, q));
-        CHARL_TRY(charl__device_check(
-            b->dev, "writing to a buffer",
-            b->dev->driver->write(b->dev, q, b->mem, offset, src, bytes, wait, event_slot(b->dev, &event))));
-        note(b->dev, q, "write", bytes, &event);
-        end_transfer(b->dev, q, wait, begin);
-    }
-    return CHARL_OK;
-}
-
-/* A copy from a staging buffer to its destination. */
+/* A copy in host memory, such as from a staging buffer to its destination. */
 typedef struct copy {
     const unsigned char *from;
     unsigned char *to;
@@ -86,6 +68,35 @@ static void copy_share(void *ctx, int64_t i)
     const size_t at = (size_t)i * SHARE, left = c->bytes - at;
 
     memcpy(c->to + at, c->from + at, left < SHARE ? left : SHARE);
+}
+
+/* Between offloaded memory and other host memory no device is needed. Blocks. */
+static charl_status copy_on_host(charl__queue q, const charl__buffer *b, copy c)
+{
+    CHARL_TRY(charl__queue_finish(b->dev, q, "waiting for offloaded memory"));
+    charl__parallel((int64_t)((c.bytes + SHARE - 1) / SHARE), copy_share, &c);
+    return CHARL_OK;
+}
+
+charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset, const void *src, size_t bytes,
+                                 bool wait)
+{
+    CHARL_TRY(check_range(b, offset, bytes));
+    if (b->offloaded) {
+        return copy_on_host(q, b, (copy){src, b->offloaded + offset, bytes});
+    }
+    if (bytes > 0 && !b->is_planned) {
+        const double begin = count_transfer(b->dev, q, wait);
+        charl__driver_event *event = NULL;
+
+        CHARL_TRY(charl__buffer_wait_zeroed(b, q));
+        CHARL_TRY(charl__device_check(
+            b->dev, "writing to a buffer",
+            b->dev->driver->write(b->dev, q, b->mem, offset, src, bytes, wait, event_slot(b->dev, &event))));
+        note(b->dev, q, "write", bytes, &event);
+        end_transfer(b->dev, q, wait, begin);
+    }
+    return CHARL_OK;
 }
 
 /* Wait for a piece to arrive, then copy it with all processors: if the destination is new, page faults
@@ -135,6 +146,9 @@ charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset,
     if (b->is_planned) {
         memset(dst, 0, bytes);
         return CHARL_OK;
+    }
+    if (b->offloaded) {
+        return copy_on_host(q, b, (copy){b->offloaded + offset, dst, bytes});
     }
     if (wait && bytes >= LARGE && b->dev->fast_reads) {
         return read_in_pieces(q, b, offset, dst, bytes);

@@ -184,6 +184,62 @@ static void test_map_and_wrap(void **state)
     charl_test_each_device(check_map_and_wrap);
 }
 
+/* Host memory that launches use as any other, zero at first, and that counts apart; where the device reaches it. */
+static void check_offloaded(int index)
+{
+    static uint32_t words[WORDS], zero[WORDS];
+    char select[16];
+    charl_device *dev = NULL;
+    charl_device_request request = {sizeof request, .select = select,         .local_size = 1,
+                                    .share = true,  .memory_limit = 64 << 20, .offload = true};
+    charl__buffer *b, *o = NULL, *none = NULL;
+    charl__launch in, out;
+    int64_t in_use;
+
+    snprintf(select, sizeof select, "%d", index);
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        charl_assert_message("does not access host memory");
+        return;
+    }
+    b = charl_test_buffer(dev, BYTES);
+    in_use = charl_device_get_memory(dev).in_use;
+    charl_assert_ok(charl__buffer_create_offloaded(dev, BYTES, "offloaded", &o));
+    assert_true(charl_device_get_memory(dev).offloaded >= BYTES);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, o, 0, words, BYTES, false));
+    assert_memory_equal(words, zero, BYTES);
+    fill_words(words, 9);
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, o, 8, words, BYTES - 8, false));
+    out = charl_test_copy_launch(o, 2, b, 0, WORDS - 2);
+    charl_assert_ok(charl__launch_enqueue(dev, &out));
+    in = charl_test_copy_launch(b, 0, o, 0, WORDS - 2);
+    charl_assert_ok(charl__launch_enqueue(dev, &in));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, o, 0, zero, BYTES - 8, true));
+    assert_memory_equal(zero, words, BYTES - 8);
+    memset(zero, 0, BYTES);
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, o, charl__buffer_bytes(o), words, 4, true),
+                        CHARL_ERR_INVALID);
+    charl_assert_ok(charl__fault_set("device.host_memory:1"));
+    charl_assert_status(charl__buffer_create_offloaded(dev, BYTES, "more", &none), CHARL_ERR_NOMEM);
+    charl_assert_ok(charl__fault_set(""));
+    charl_assert_message("for more do not fit, 0.0 MiB are free for 1 rank");
+    assert_int_equal(charl_device_get_memory(dev).in_use, in_use);
+    charl__buffer_release(o);
+    assert_int_equal(charl_device_get_memory(dev).offloaded, 0);
+    charl__buffer_release(b);
+    charl_device_close(dev);
+}
+
+static void test_offloaded(void **state)
+{
+    const int count = charl_test_device_count();
+
+    (void)state;
+    charl_test_env_set("CHARL_DEVICE", NULL);
+    for (int i = 0; i < count; i++) {
+        check_offloaded(i);
+    }
+}
+
 /* Memory of the caller, pinned: transfers use it, its contents stay, and it is the caller's again
  * afterwards. */
 static void check_pinned_wrap(charl_device *dev)
@@ -483,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_map_and_wrap),
         cmocka_unit_test(test_pinned_wrap),
+        cmocka_unit_test(test_offloaded),
         cmocka_unit_test(test_large_pages),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_budget),

@@ -280,6 +280,12 @@ static void pinned_release(charl_device *dev, charl__driver_memory *m, void *map
     memory_release(dev, m);
 }
 
+static bool reaches_host(const charl_device *dev)
+{
+    (void)dev;
+    return true;
+}
+
 static const char *cannot_import(const charl_device *dev)
 {
     (void)dev;
@@ -864,6 +870,7 @@ const charl__driver charl__driver_nvidia = {.name = "nvidia",
                                             .memory_release = memory_release,
                                             .pinned_create = pinned_create,
                                             .pinned_release = pinned_release,
+                                            .reaches_host = reaches_host,
                                             .cannot_import = cannot_import,
                                             .memory_import = memory_import,
                                             .fill = fill,

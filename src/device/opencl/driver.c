@@ -117,6 +117,12 @@ static int memory_create(charl_device *dev, void *host, size_t bytes, charl__dri
     return create(dev, host ? CL_MEM_USE_HOST_PTR : 0, host, bytes, out);
 }
 
+/* Other devices may keep a copy of CL_MEM_USE_HOST_PTR in their own memory. */
+static bool reaches_host(const charl_device *dev)
+{
+    return dev->facts.zero_copy;
+}
+
 static void memory_release(charl_device *dev, charl__driver_memory *m)
 {
     (void)dev;
@@ -359,6 +365,7 @@ const charl__driver charl__driver_opencl = {.name = "opencl",
                                             .memory_release = memory_release,
                                             .pinned_create = pinned_create,
                                             .pinned_release = pinned_release,
+                                            .reaches_host = reaches_host,
                                             .cannot_import = cannot_import,
                                             .memory_import = memory_import,
                                             .fill = fill,
