@@ -66,13 +66,14 @@ typedef struct charl_memory_parameter {
 typedef struct charl_memory_plan {
     int ranks, shards; /* shards: ranks that divide; fewer than ranks with dist.shard_group = node on several nodes */
     int64_t bytes[4];  /* with dist.shard = none, optimizer, gradients, parameters; 0: does not work here */
+    int64_t host_bytes[4]; /* of host memory, with device.offload */
 } charl_memory_plan;
 
 /** Memory of a training on the device of a rank. */
 typedef struct charl_memory {
     const charl_device_info *device;
     charl_device_memory device_memory;
-    const charl_device_use *use; /* [n_uses], largest first; the sum is device_memory.in_use */
+    const charl_device_use *use; /* [n_uses], largest first; the sum of those on the device is device_memory.in_use */
     int n_uses;
     const charl_memory_parameter *parameter; /* [n_parameters], in the order of the set */
     int n_parameters;

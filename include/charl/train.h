@@ -73,6 +73,7 @@ typedef struct charl_train_info {
     int64_t memory_bytes, memory_capacity; /* of this device: planned, and available to charl */
     int64_t memory_reported;               /* bytes in use on it by all programs (charl_device_health); 0: not known */
     int64_t activation_bytes;
+    int64_t offloaded_bytes;               /* of host memory, with device.offload */
     charl_shard shard;                     /* what is sharded; with dist.shard = auto as chosen */
     int shards;                            /* ranks that divide it: all, or those of a node */
     int64_t shard_saves;                   /* bytes of optimizer state, sums and weights that only other ranks have */

@@ -346,9 +346,8 @@ static charl_status allocate_sets(charl_graph *g)
 
     for (int i = 0; (set = charl__graph_set(g, i)) != NULL; i++) {
         if (!set->dev) {
-            CHARL_TRY(charl__params_allocate(set, g->dev));
-        }
-        if (g->precision != CHARL_F32) {
+            CHARL_TRY(charl__params_allocate(set, g->dev, g->precision));
+        } else if (g->precision != CHARL_F32) {
             CHARL_TRY(charl__params_use_half(set, g->precision));
         }
     }

@@ -10,7 +10,7 @@
 static charl_status bind_param(const charl_graph *g, charl_var *v)
 {
     const charl_param *p = v->param;
-    charl_tensor *t = v->type.dtype == CHARL_F32 ? p->value : p->half;
+    charl_tensor *t = v->type.dtype != CHARL_F32 ? p->half : p->vector ? p->vector : p->value;
 
     if (charl__param_is_divided(p)) { /* it is gathered */
         CHARL_REQUIRE(p->set == g->params, CHARL_ERR_INVALID,

@@ -39,6 +39,7 @@ typedef enum charl__shard_mode {
     CHARL__SHARD_PARAMETERS,
     CHARL__SHARD_AUTO
 } charl__shard_mode;
+typedef enum charl__offload { CHARL__OFFLOAD_NONE, CHARL__OFFLOAD_OPTIMIZER } charl__offload;
 typedef enum charl__shard_group { CHARL__SHARD_GROUP_ALL, CHARL__SHARD_GROUP_NODE } charl__shard_group;
 typedef enum charl__balance_rule { CHARL__BALANCE_EVEN, CHARL__BALANCE_SPEED } charl__balance_rule;
 typedef enum charl__exact { CHARL__EXACT_AUTO, CHARL__EXACT_DEVICE, CHARL__EXACT_ANYWHERE } charl__exact;

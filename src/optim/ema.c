@@ -5,7 +5,8 @@
 
 charl_status charl__ema_create(charl_optimizer *o)
 {
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4, "moving average of the weights", &o->ema));
+    CHARL_TRY(charl__buffer_create_offloaded(o->set->dev, (size_t)o->own_elements * 4, "moving average of the weights",
+                                             &o->ema));
     return CHARL_OK;
 }
 

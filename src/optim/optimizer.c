@@ -274,8 +274,8 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && o->before) {
         st = charl__restore_enqueue(o);
     }
-    if (st == CHARL_OK && (!o->is_divided || o->set->is_divided) && !o->type->elementwise) {
-        st = charl__params_refresh(o->set);
+    if (st == CHARL_OK && (!o->is_divided || o->set->is_divided)) {
+        st = o->type->elementwise ? charl__params_refresh_vectors(o->set) : charl__params_refresh(o->set);
     }
     CHARL_TRY(charl__record_end(o->set->dev, st));
     return CHARL_OK;
@@ -470,12 +470,13 @@ static bool is_kept(const charl_optimizer *o, const charl__arg *a)
 
 enum { GROUP = 256, OWN = 7 }; /* arguments before a rule's own */
 
-/* Elements of a work-item, by which CHARL_PARAM_ALIGN can be divided. */
+/* Elements of a work-item, by which CHARL_PARAM_ALIGN can be divided. The accesses of a GPU to host memory are faster when work-items that follow one
+ * another have elements that do. */
 static int vector_of(const charl_optimizer *o, const charl__optimizer_update *u)
 {
     const bool grouped = charl__device_facts_get(o->set->dev)->group > 1;
 
-    return !u->elementwise ? 1 : grouped ? 8 : 16;
+    return !u->elementwise ? 1 : !grouped ? 16 : charl__device_offloads(o->set->dev) ? 1 : 8;
 }
 
 /* Work-items for `count` elements, a multiple of CHARL_PARAM_ALIGN, or as many as u says. */

@@ -182,8 +182,10 @@ charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, char
 /** Number of states that a rule has; bytes of the states of n elements and of their average, for an elementwise optimizer. */
 int charl__optimizer_count_states(const charl__optimizer_rule *rule, const charl_optimizer_config *config);
 int64_t charl__optimizer_kept_bytes(const charl_optimizer_config *config, int64_t n);
-/** The same, and its direction, of p for one that updates whole tensors; of all that o updates, or in this process if `own`. */
+/** The same of p for one that updates whole tensors; and of its direction, which is never offloaded. */
 int64_t charl__optimizer_tensor_bytes(const charl_optimizer_config *config, const charl_param *p);
+int64_t charl__optimizer_direction_bytes(const charl_optimizer_config *config, const charl_param *p);
+/** Bytes on the device of states, average and directions: of all that o updates, or in this process if `own`. */
 int64_t charl__optimizer_bytes(const charl_optimizer *o, bool own);
 /** Work of an update of p. */
 double charl__optimizer_cost(const charl__optimizer_rule *rule, const charl_param *p);

@@ -77,12 +77,18 @@ int64_t charl__optimizer_kept_bytes(const charl_optimizer_config *config, int64_
     return bytes;
 }
 
+int64_t charl__optimizer_direction_bytes(const charl_optimizer_config *config, const charl_param *p)
+{
+    const charl_optimizer_type *custom = charl__optimizer_find(config->type)->custom;
+
+    return !custom || custom->direction ? 4 * charl__param_blocks(p) * CHARL_PARAM_ALIGN : 0;
+}
+
 int64_t charl__optimizer_tensor_bytes(const charl_optimizer_config *config, const charl_param *p)
 {
     const charl__optimizer_rule *rule = charl__optimizer_find(config->type);
     const int64_t n = charl__param_blocks(p) * CHARL_PARAM_ALIGN;
-    const bool has_direction = !rule->custom || rule->custom->direction;
-    int64_t elements = (has_direction ? n : 0) + (config->ema_decay > 0 ? n : 0);
+    int64_t elements = config->ema_decay > 0 ? n : 0;
     charl_shape shape;
 
     for (int k = 0; k < charl__optimizer_count_states(rule, config); k++) {
@@ -97,16 +103,18 @@ int64_t charl__optimizer_tensor_bytes(const charl_optimizer_config *config, cons
 
 int64_t charl__optimizer_bytes(const charl_optimizer *o, bool own)
 {
+    const bool offloads = charl__device_offloads(o->set->dev);
     int64_t bytes = 0;
 
     if (o->type->elementwise) {
-        return charl__optimizer_kept_bytes(&o->config, own ? o->own_elements : o->set->elements);
+        return offloads ? 0 : charl__optimizer_kept_bytes(&o->config, own ? o->own_elements : o->set->elements);
     }
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
 
         bytes += (own ? charl__optimizer_owns(o, p) : charl__optimizer_trains(o, p))
-                     ? charl__optimizer_tensor_bytes(&o->config, p)
+                     ? charl__optimizer_direction_bytes(&o->config, p) +
+                           (offloads ? 0 : charl__optimizer_tensor_bytes(&o->config, p))
                      : 0;
     }
     return bytes;
@@ -117,16 +125,19 @@ double charl__optimizer_cost(const charl__optimizer_rule *rule, const charl_para
     return rule->cost ? rule->cost(p) : (double)(charl__param_blocks(p) * CHARL_PARAM_ALIGN);
 }
 
+/* A state, its codes or its scales. */
+static charl_status create_kept(const charl_optimizer *o, int64_t bytes, charl__buffer **out)
+{
+    return charl__buffer_create_offloaded(o->set->dev, (size_t)bytes, "optimizer state", out);
+}
+
 static charl_status create_packed(charl_optimizer *o, int k, int64_t n)
 {
     const charl__format f = charl__optimizer_format(o, k);
     const int64_t scales = charl__packed_scales(f, n);
 
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)charl__packed_bytes(f, n), "optimizer state", &o->codes[k]));
-    if (scales > 0) {
-        CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)scales * 4, "optimizer state", &o->scales[k]));
-    }
-    return CHARL_OK;
+    CHARL_TRY(create_kept(o, charl__packed_bytes(f, n), &o->codes[k]));
+    return scales > 0 ? create_kept(o, scales * 4, &o->scales[k]) : CHARL_OK;
 }
 
 /* The codes and scales from element `at` on, as kernel arguments. */
@@ -182,9 +193,9 @@ static charl_status create_state(charl_optimizer *o, int k)
     if (charl__optimizer_format(o, k) != CHARL__FORMAT_F32) {
         CHARL_TRY(create_packed(o, k, end));
         end = end < CHARL_OPTIM_PACKED_AT_ONCE ? end : CHARL_OPTIM_PACKED_AT_ONCE;
+        return charl__buffer_create(o->set->dev, (size_t)end * 4, "optimizer state", &o->state[k]);
     }
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)end * 4, "optimizer state", &o->state[k]));
-    return CHARL_OK;
+    return create_kept(o, end * 4, &o->state[k]);
 }
 
 charl_status charl__optimizer_create_states(charl_optimizer *o)

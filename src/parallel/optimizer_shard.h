@@ -42,9 +42,13 @@ charl_status charl__shard_exchange_ema(charl_data_parallel *dp, charl_optimizer 
 charl_status charl__shard_collect(const charl_data_parallel *dp, const charl_optimizer *o, charl_status mine, int k,
                                   bool wanted, float **out) CHARL_MUST_CHECK;
 
+/** Bytes on a device, and those that are offloaded. */
+typedef struct charl__kept {
+    int64_t device, host;
+} charl__kept;
 /** The most bytes of values, state, average and directions that a rank of `ranks` keeps for `set`, which has its layout, and an optimizer. Local. Errors: ERR_NOMEM. */
 charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,
-                                int ranks, int64_t *out) CHARL_MUST_CHECK;
+                                int ranks, charl__kept *out) CHARL_MUST_CHECK;
 
 /** Assign the tensors of `set`, which has its layout, to ranks, so that each has about the same work with an optimizer of this type. The assignment depends on
  *  shapes, their order and the number of ranks only. *out: an earlier assignment, or zeros. Local. Errors: ERR_NOMEM. */

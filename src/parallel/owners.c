@@ -109,12 +109,23 @@ void charl__owners_fini(charl__owners *owners)
     *owners = (charl__owners){0};
 }
 
+static void add_values(const charl_params *set, int64_t elements, charl__kept *out)
+{
+    out->device += charl__params_bytes(set, elements);
+    out->host += charl__params_are_offloaded(set) ? 4 * elements : 0;
+}
+
+static void add_state(const charl_params *set, int64_t bytes, charl__kept *out)
+{
+    *(charl__device_offloads(set->dev) ? &out->host : &out->device) += bytes;
+}
+
 /* The most of any rank, of an optimizer that updates whole tensors; with their values, if these are divided too. */
 static charl_status most_assigned(const charl_params *set, const charl_optimizer_config *config, bool divided,
-                                  int ranks, int64_t *out)
+                                  int ranks, charl__kept *out)
 {
     charl__owners owners = {0};
-    CHARL_SCOPED_FREE int64_t *bytes = NULL;
+    CHARL_SCOPED_FREE charl__kept *bytes = NULL;
     charl_status st = charl__alloc_array(ranks, sizeof *bytes, &bytes);
 
     st = st == CHARL_OK ? charl__owners_create(set, config->type, ranks, &owners) : st;
@@ -122,11 +133,13 @@ static charl_status most_assigned(const charl_params *set, const charl_optimizer
         const charl_param *p = set->param[i];
 
         if (p->spec.trainable) {
-            int64_t *at = &bytes[charl__owners_find(&owners, p->offset)];
+            charl__kept *at = &bytes[charl__owners_find(&owners, p->offset)];
 
-            *at += charl__optimizer_tensor_bytes(config, p) +
-                   (divided ? charl__params_bytes(set, charl__param_blocks(p) * CHARL_PARAM_ALIGN) : 0);
-            *out = *at > *out ? *at : *out;
+            at->device += charl__optimizer_direction_bytes(config, p);
+            add_state(set, charl__optimizer_tensor_bytes(config, p), at);
+            add_values(set, divided ? charl__param_blocks(p) * CHARL_PARAM_ALIGN : 0, at);
+            out->device = at->device > out->device ? at->device : out->device;
+            out->host = at->host > out->host ? at->host : out->host;
         }
     }
     charl__owners_fini(&owners);
@@ -142,20 +155,18 @@ static int64_t part_elements(const charl_params *set, int ranks)
 }
 
 charl_status charl__shard_bytes(const charl_params *set, const charl_optimizer_config *config, charl_shard shard,
-                                int ranks, int64_t *out)
+                                int ranks, charl__kept *out)
 {
     const bool divided = shard == CHARL_SHARD_PARAMETERS;
     const int64_t part = part_elements(set, ranks);
 
-    *out = divided ? 0 : charl__params_bytes(set, set->elements);
+    *out = (charl__kept){0};
     if (charl_optimizer_is_elementwise(config->type)) {
-        *out += charl__optimizer_kept_bytes(config, shard == CHARL_SHARD_NONE ? set->elements : part) +
-                (divided ? charl__params_bytes(set, part) : 0);
+        add_state(set, charl__optimizer_kept_bytes(config, shard == CHARL_SHARD_NONE ? set->elements : part), out);
+        add_values(set, divided ? part : 0, out);
     } else {
-        int64_t assigned = 0;
-
-        CHARL_TRY(most_assigned(set, config, divided, shard == CHARL_SHARD_NONE ? 1 : ranks, &assigned));
-        *out += assigned;
+        CHARL_TRY(most_assigned(set, config, divided, shard == CHARL_SHARD_NONE ? 1 : ranks, out));
     }
+    add_values(set, divided ? 0 : set->elements, out);
     return CHARL_OK;
 }

@@ -30,6 +30,7 @@ static void param_destroy(charl_param *p)
     if (p) {
         charl_tensor_release(p->value);
         charl_tensor_release(p->half);
+        charl_tensor_release(p->vector);
         charl_tensor_release(p->codes);
         charl_tensor_release(p->scales);
         charl_free((void *)(uintptr_t)p->spec.name);
@@ -53,6 +54,7 @@ void charl_params_destroy(charl_params *set)
     charl__buffer_release(set->frozen);
     charl__buffer_release(set->half);
     charl__buffer_release(set->frozen_half);
+    charl__buffer_release(set->vectors);
     charl__params_free_gradients(set);
     charl_free(set);
 }
@@ -241,21 +243,30 @@ charl_status charl__params_choose(const charl_params *set, const char *patterns,
     return CHARL_OK;
 }
 
-void charl__params_reset(charl_params *set)
+static void free_copies(charl_params *set)
 {
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
         charl_tensor_release(p->half);
-        p->half = NULL;
-        p->offset = -1;
-        p->n_shares = 0;
+        charl_tensor_release(p->vector);
+        p->half = p->vector = NULL;
+    }
+    charl__buffer_release(set->half);
+    charl__buffer_release(set->frozen_half);
+    charl__buffer_release(set->vectors);
+    set->half = set->frozen_half = set->vectors = NULL;
+}
+
+void charl__params_reset(charl_params *set)
+{
+    for (int i = 0; i < set->count; i++) {
+        set->param[i]->offset = -1;
+        set->param[i]->n_shares = 0;
     }
     charl__params_free_gradients(set);
     charl__params_free_values(set);
-    charl__buffer_release(set->half);
-    charl__buffer_release(set->frozen_half);
-    set->half = set->frozen_half = NULL;
+    free_copies(set);
     set->value_elements = set->elements = set->gradient_elements = set->buffer_elements = set->frozen_elements = 0;
     set->has_values = set->is_divided = set->defers = false;
     set->dev = NULL;
@@ -452,7 +463,7 @@ static charl_status restore(charl_param *p)
     return st;
 }
 
-charl_status charl__params_allocate(charl_params *set, charl_device *dev)
+charl_status charl__params_allocate(charl_params *set, charl_device *dev, charl_dtype dtype)
 {
     charl_status st = CHARL_OK;
 
@@ -474,10 +485,12 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
         st = set->param[i]->spec.trainable ? CHARL_OK : restore(set->param[i]);
     }
     CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(dtype == CHARL_F32 ? CHARL_OK : charl__params_use_half(set, dtype));
     CHARL_TRY_CLEANUP(set->defers ? CHARL_OK : charl__params_place(set));
 cleanup:
     if (st != CHARL_OK) {
         charl__params_free_values(set);
+        free_copies(set);
         set->dev = NULL;
     }
     return st;
@@ -498,13 +511,44 @@ static charl_status place_half(charl_params *set)
     return charl__params_refresh(set);
 }
 
+/* Whether graphs read p in f32 although there is a working copy. */
+static bool is_vector(const charl_param *p)
+{
+    return p->spec.trainable && !charl__param_is_halved(p);
+}
+
+/* The copies of vectors whose values are offloaded; those of a divided set are gathered. */
+static charl_status place_vectors(charl_params *set)
+{
+    int64_t end = 0;
+
+    if (!charl__params_are_offloaded(set) || set->is_divided) {
+        return CHARL_OK;
+    }
+    for (int i = 0; i < set->count; i++) {
+        end += is_vector(set->param[i]) ? charl__param_blocks(set->param[i]) * CHARL_PARAM_ALIGN : 0;
+    }
+    CHARL_TRY(charl__buffer_create(set->dev, (size_t)end * 4, "working copy of the parameters", &set->vectors));
+    end = 0;
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        if (is_vector(p)) {
+            CHARL_TRY(charl__tensor_view(set->vectors, CHARL_F32, &p->spec.shape, end, &p->vector));
+            end += charl__param_blocks(p) * CHARL_PARAM_ALIGN;
+        }
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__params_place(charl_params *set)
 {
     if (set->value) {
         return CHARL_OK;
     }
     set->value_elements = set->is_divided ? charl__params_count(set->own) : set->elements;
-    CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->value_elements * 4, "parameters", &set->value));
+    CHARL_TRY((set->frozen_half ? charl__buffer_create_offloaded : charl__buffer_create)(
+        set->dev, (size_t)set->value_elements * 4, "parameters", &set->value));
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
@@ -512,6 +556,7 @@ charl_status charl__params_place(charl_params *set)
             CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &p->spec.shape, p->offset, &p->value));
         }
     }
+    CHARL_TRY(place_vectors(set));
     CHARL_TRY(set->frozen_half ? place_half(set) : CHARL_OK);
     for (int i = 0; i < set->count; i++) {
         CHARL_TRY(set->param[i]->spec.trainable ? restore(set->param[i]) : CHARL_OK);
@@ -673,6 +718,16 @@ charl_status charl__params_refresh(charl_params *set)
     CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
     CHARL_TRY(charl__tensor_view(set->half, set->half_type, &all, 0, &half));
     CHARL_TRY(charl__tensor_convert(value, half));
+    return charl__params_refresh_vectors(set);
+}
+
+charl_status charl__params_refresh_vectors(charl_params *set)
+{
+    for (int i = 0; set->vectors && i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        CHARL_TRY(p->vector ? charl_tensor_copy(p->value, p->vector) : CHARL_OK);
+    }
     return CHARL_OK;
 }
 
@@ -849,6 +904,9 @@ charl_status charl_param_write(charl_param *p, const float *src)
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
     if (p->half) {
         CHARL_TRY(charl__tensor_convert(p->value, p->half));
+    }
+    if (p->vector) {
+        CHARL_TRY(charl_tensor_copy(p->value, p->vector));
     }
     return CHARL_OK;
 }

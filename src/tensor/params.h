@@ -17,6 +17,9 @@
  *  the parameters with two and more extents, rounded from the f32 values after every change of them.
  *  Vectors (biases, weights of norms) are small, and stay f32.
  *
+ *  On a device that offloads, the f32 values of a set with a working copy lie in host memory: only updates use them. Graphs then
+ *  read vectors from copies on the device.
+ *
  *  Frozen matrices that are packed (charl_params_pack) are not in an arena: each is allocated separately, so that a device needs no large block.
  */
 #include "base/owner.h"
@@ -40,6 +43,7 @@ struct charl_param {
     int64_t shares;               /* where they start in a lane, each in whole blocks */
     charl_tensor *value;          /* NULL: it is packed */
     charl_tensor *half;           /* working copy; NULL: the value itself is used */
+    charl_tensor *vector;         /* f32 working copy of an offloaded value that has no other; or NULL */
     charl__format format;         /* not f32: it is packed */
     charl_tensor *codes, *scales; /* then; `half` may be the codes */
     uint32_t source_crc32c;       /* if packed: of the f32 values that were written */
@@ -67,6 +71,7 @@ struct charl_params {
     bool is_changed;                   /* divided values have changed since they were gathered */
     int64_t value_elements;            /* of `value` and `half` */
     charl__buffer *half, *frozen_half; /* of the working copies, or NULL */
+    charl__buffer *vectors;            /* of the vectors of offloaded values, or NULL */
     charl_dtype half_type;
     charl_packing packing;
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
@@ -157,17 +162,23 @@ static inline bool charl__param_is_packed(const charl_param *p, charl_dtype prec
 }
 /** Bytes of the value of p, without its working copy. */
 int64_t charl__param_bytes(const charl_param *p);
-/** Allocate values and buffers on dev (zero-filled). Once. */
-charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
+/** Allocate values and buffers on dev (zero-filled), and a working copy in `dtype` unless it is f32. Once. */
+charl_status charl__params_allocate(charl_params *set, charl_device *dev, charl_dtype dtype) CHARL_MUST_CHECK;
 /** Allocate the values of trainable parameters, and their working copy, that charl__params_allocate has left: all, or those of `own`. No-op if they
  *  are there. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__params_place(charl_params *set) CHARL_MUST_CHECK;
 /** Where element `at` of the trainable arena is in `value` and `half`: of a divided set, an element of `own`. */
 int64_t charl__params_at(const charl_params *set, int64_t at);
-/** Bytes of `elements` values with their working copy, if there is one. */
+/** Whether the f32 values lie in host memory. */
+static inline bool charl__params_are_offloaded(const charl_params *set)
+{
+    return set->frozen_half && charl__device_offloads(set->dev);
+}
+/** Bytes on the device of `elements` values with their working copy, if there is one. */
 static inline int64_t charl__params_bytes(const charl_params *set, int64_t elements)
 {
-    return elements * (4 + (set->frozen_half ? (int64_t)charl_dtype_size(set->half_type) : 0));
+    return elements * ((charl__params_are_offloaded(set) ? 0 : 4) +
+                       (set->frozen_half ? (int64_t)charl_dtype_size(set->half_type) : 0));
 }
 /** Elements in `ranges`. */
 int64_t charl__params_count(const charl__param_ranges *ranges);
@@ -215,6 +226,8 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype) CHARL_
 /** Update the working copy after the values have changed, other than by charl_param_write.
  *  No-op without one. One launch, so it can be recorded. Async. */
 charl_status charl__params_refresh(charl_params *set) CHARL_MUST_CHECK;
+/** The same for the copies of vectors only, after an update that has written the others. One launch for each. Async. */
+charl_status charl__params_refresh_vectors(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate or wrap the gradient arenas. `whole` says that this process computes every slice in one
  *  lane: grad and sum are one. */
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,

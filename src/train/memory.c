@@ -100,12 +100,13 @@ static charl_status plan(charl__trainer *t, charl_memory_plan out[MOST_PLANS], i
         out[n].shards = within && per_node < ranks ? (int)per_node : ranks;
         for (charl_shard shard = CHARL_SHARD_NONE; shard <= CHARL_SHARD_PARAMETERS; shard++) {
             const bool divides = ranks > 1 && shard == CHARL_SHARD_PARAMETERS;
-            int64_t own;
+            charl__kept own;
 
             CHARL_TRY(charl__shard_bytes(set, &o->config, ranks == 1 ? CHARL_SHARD_NONE : shard, out[n].shards, &own));
             out[n].bytes[shard] = divides && by_node ? 0
-                                                     : rest + (divides ? gathered : part) + own +
+                                                     : rest + (divides ? gathered : part) + own.device +
                                                            (ranks == 1 || shard >= CHARL_SHARD_GRADIENTS ? 0 : sums);
+            out[n].host_bytes[shard] = divides && by_node ? 0 : own.host;
         }
         *count = ++n;
     }

@@ -80,6 +80,8 @@ static charl_status open_device(charl__replica *r)
                                     .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
                                     .share = r->config->device.share || is_team,
                                     .allow_tf32 = r->config->device.allow_tf32,
+                                    .offload =
+                                        r->config->device.offload == CHARL__OFFLOAD_OPTIMIZER && !r->session->infers,
                                     .tune = r->options->tune,
                                     .skip_kernels = r->options->skip_kernels,
                                     .planned_bytes = r->options->planned.device_bytes,
@@ -191,14 +193,14 @@ static int64_t to_come(const charl__replica *r, charl_shard shard)
     const int64_t sums = shard >= CHARL_SHARD_GRADIENTS ? 0 : 4 * set->gradient_elements;
     const int64_t arenas = 4 * set->gradient_elements * gradients + sums;
     const int64_t values = charl__params_bytes(set, set->value_elements); /* are there */
-    int64_t kept;
+    charl__kept kept;
 
     if (r->optimizer) {
         return arenas;
     }
     /* scratch: the table; of muon also matrices as large as the largest */
     return charl__shard_bytes(set, &o, shard, charl__data_parallel_shards(r->dp), &kept) == CHARL_OK
-               ? arenas + kept - values + set->elements / 2 +
+               ? arenas + kept.device - values + set->elements / 2 +
                      (charl_optimizer_is_elementwise(o.type) ? 0 : 12 * charl__params_largest(set))
                : INT64_MAX / 2;
 }
@@ -790,6 +792,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .resumed = "",
         .memory_bytes = memory.peak,
         .memory_capacity = memory.capacity,
+        .offloaded_bytes = memory.offloaded,
         .memory_reported = health.memory_bytes,
         .activation_bytes = g.activation_bytes,
         .shard = r->dp->sharding,

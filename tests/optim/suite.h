@@ -34,7 +34,7 @@ static inline charl_status open_set(charl_params **out)
     }
     charl_param_set_settings(p, (charl_param_settings){.lr_scale = 0.5F, .weight_decay = 0.2F, .muon_exclude = true});
     CHARL_TRY(charl__params_layout(*out, NULL, 0));
-    CHARL_TRY(charl__params_allocate(*out, dev));
+    CHARL_TRY(charl__params_allocate(*out, dev, CHARL_F32));
     CHARL_TRY(charl__params_allocate_gradients(*out, 1, true, NULL));
     CHARL_TRY(charl_params_initialize(*out, 2));
     return CHARL_OK;

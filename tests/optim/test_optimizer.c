@@ -389,7 +389,7 @@ static void test_refused(void **state)
     charl_assert_status(charl_optimizer_create(set, &good, &o), CHARL_ERR_INVALID);
     charl_assert_ok(charl_params_add(set, &specs[0], &p));
     charl_assert_ok(charl__params_layout(set, NULL, 0));
-    charl_assert_ok(charl__params_allocate(set, dev));
+    charl_assert_ok(charl__params_allocate(set, dev, CHARL_F32));
     charl_assert_ok(charl__params_allocate_gradients(set, 1, true, NULL));
     charl_assert_ok(charl_optimizer_create(set, &good, &o));
     charl_assert_status(charl_optimizer_step(o, 0.1F), CHARL_ERR_INVALID);

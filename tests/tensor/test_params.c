@@ -168,7 +168,7 @@ static void open_set(const int *order, uint64_t seed, charl_params **out)
     charl_assert_ok(charl_params_create(out));
     charl_assert_ok(declare(*out, order));
     charl_assert_ok(charl__params_layout(*out, order, 1));
-    charl_assert_ok(charl__params_allocate(*out, dev));
+    charl_assert_ok(charl__params_allocate(*out, dev, CHARL_F32));
     charl_assert_ok(charl_params_initialize(*out, seed));
 }
 
@@ -242,7 +242,7 @@ static void test_initial_values_stay(void **state)
         charl_assert_ok(charl_params_create(&set));
         charl_assert_ok(charl_params_add(set, &spec, &p));
         charl_assert_ok(charl__params_layout(set, NULL, 0));
-        charl_assert_ok(charl__params_allocate(set, dev));
+        charl_assert_ok(charl__params_allocate(set, dev, CHARL_F32));
         charl_assert_ok(charl_params_initialize(set, 7));
         v = values(set, "w");
         assert_int_equal(charl__crc32c(0, v, DRAWN * sizeof *v), known[i].crc);
@@ -356,10 +356,10 @@ static charl_status life(void *ctx)
     CHARL_TRY_CLEANUP(charl_params_create(&set));
     CHARL_TRY_CLEANUP(declare(set, NULL));
     CHARL_TRY_CLEANUP(charl__params_layout(set, NULL, 0));
-    st = charl__params_allocate(set, dev);
+    st = charl__params_allocate(set, dev, CHARL_F32);
     if (st != CHARL_OK) {
         assert_null(set->dev); /* and a second try starts from nothing */
-        CHARL_TRY_CLEANUP(charl__params_allocate(set, dev));
+        CHARL_TRY_CLEANUP(charl__params_allocate(set, dev, CHARL_F32));
         CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "the first try failed");
     }
     st = charl__params_allocate_gradients(set, 2, false, NULL);

@@ -6,7 +6,7 @@
 #include "cli/charl/commands.h"
 #include "cli/cli_ranks.h"
 
-enum { SHOWN = 20, NUMBERS = 50, NAME_LEAST = 20, NAME_MOST = 60, NAME_SIZE = 128 };
+enum { SHOWN = 20, NUMBERS = 50, NAME_LEAST = 20, NAME_MOST = 60, NAME_SIZE = 128, COLUMNS = 5 };
 
 typedef struct memory_view {
     charl_config *config;
@@ -55,13 +55,23 @@ static void print_uses(const charl_memory *m)
     printf("%s\n%s of %s\n\n", m->device->name, bytes_text(m->device_memory.in_use, a),
            bytes_text(m->device_memory.capacity, b));
     for (int i = 0; i < m->n_uses; i++) {
-        printf("  %-34s %12s %6.1f %%\n", m->use[i].what, bytes_text(m->use[i].bytes, a),
-               100.0 * (double)m->use[i].bytes / (double)m->device_memory.in_use);
-        sum += m->use[i].bytes;
+        if (!m->use[i].is_offloaded) {
+            printf("  %-34s %12s %6.1f %%\n", m->use[i].what, bytes_text(m->use[i].bytes, a),
+                   100.0 * (double)m->use[i].bytes / (double)m->device_memory.in_use);
+            sum += m->use[i].bytes;
+        }
     }
     printf("  %-34s %12s\n", "all", bytes_text(sum, a));
     if (m->device_memory.peak > m->device_memory.in_use) {
         printf("  %-34s %12s  at most, while it is set up\n", "", bytes_text(m->device_memory.peak, a));
+    }
+    if (m->device_memory.offloaded > 0) {
+        printf("\nin host memory: %s\n\n", bytes_text(m->device_memory.offloaded, a));
+    }
+    for (int i = 0; i < m->n_uses; i++) {
+        if (m->use[i].is_offloaded) {
+            printf("  %-34s %12s\n", m->use[i].what, bytes_text(m->use[i].bytes, a));
+        }
     }
 }
 
@@ -117,11 +127,24 @@ static void print_parameters(const charl_memory *m, const memory_view *v, int wi
     }
 }
 
-static void print_plans(const charl_memory *m)
+static void print_shards(const charl_memory *m, bool of_host)
 {
     static const char *const modes[] = {"none", "optimizer", "gradients", "parameters"};
-    enum { COLUMNS = 5 };
     char a[32];
+
+    for (int shard = 0; shard < 4; shard++) {
+        printf("  %-10s", modes[shard]);
+        for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
+            const int64_t bytes = of_host ? m->plan[k].host_bytes[shard] : m->plan[k].bytes[shard];
+
+            printf(" %12s", m->plan[k].bytes[shard] > 0 ? bytes_text(bytes, a) : "-");
+        }
+        printf("\n");
+    }
+}
+
+static void print_plans(const charl_memory *m)
+{
     bool divided = true; /* by all ranks */
 
     if (m->n_plans < 2) {
@@ -137,12 +160,10 @@ static void print_plans(const charl_memory *m)
         printf("%s %12d", k == 0 ? "  shards    " : "", m->plan[k].shards);
     }
     printf("%s", divided ? "" : "\n");
-    for (int shard = 0; shard < 4; shard++) {
-        printf("  %-10s", modes[shard]);
-        for (int k = 0; k < m->n_plans && k < COLUMNS; k++) {
-            printf(" %12s", m->plan[k].bytes[shard] > 0 ? bytes_text(m->plan[k].bytes[shard], a) : "-");
-        }
-        printf("\n");
+    print_shards(m, false);
+    if (m->device_memory.offloaded > 0) {
+        printf("\nand in host memory, of each rank:\n\n");
+        print_shards(m, true);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "cli/cli_scaling.h"
 #include "cli/cli_steps.h"
 
-enum { MODES = 4, COLUMNS = 7, CELL_BYTES = 32, SETTING_BYTES = 64, ROWS = 6 };
+enum { MODES = 4, COLUMNS = 8, CELL_BYTES = 32, SETTING_BYTES = 64, ROWS = 6 };
 
 static const double BACKWARD = 3.0 / 4; /* of the computing time, activations recomputed */
 static const char *const modes[MODES] = {"none", "optimizer", "gradients", "parameters"};
@@ -45,7 +45,7 @@ typedef struct plan {
     const charl_config *config;
     device_row device;
     int ranks, share; /* slices of a rank */
-    int64_t memory[MODES];
+    charl_memory_plan kept;
     charl_train_info whole, rank; /* a step of all ranks, of one; their pointers are not used */
     double compute_s, element;    /* element: bytes of a gradient */
     int here;                     /* the device that is timed */
@@ -56,7 +56,7 @@ typedef struct plan {
 typedef struct dry {
     charl_train_info info;
     int device; /* its index: info's pointers end with the run */
-    int64_t memory[MODES];
+    charl_memory_plan kept;
 } dry;
 
 static charl_status on_started(void *ctx, const charl_train_info *info)
@@ -69,7 +69,7 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
 static charl_status on_memory(void *ctx, const charl_memory *m)
 {
     if (m->n_plans > 0) {
-        memcpy(((dry *)ctx)->memory, m->plan[0].bytes, sizeof m->plan[0].bytes);
+        ((dry *)ctx)->kept = m->plan[0];
     }
     return CHARL_OK;
 }
@@ -214,26 +214,28 @@ static double step_s(const plan *p, int mode)
     const double bytes = (double)p->whole.gradients * p->element;
     const double buckets = ceil(bytes / (charl__cli_number(p->config, "dist.bucket_mb") * 1048576));
     const bool overlaps = charl__cli_int(p->config, "dist.overlap") != 0;
+    const double offloaded = (double)p->kept.host_bytes[mode]; /* read and written at the same time, after the sums */
     const charl__step_work w = {.compute_s = p->compute_s,
                                 .bytes = bytes,
                                 .buckets = overlaps && buckets > 1 ? (int)buckets : 1,
                                 .backward = overlaps ? BACKWARD : 0};
 
-    return charl__scaling_step_s(&c, p->ranks, (charl_shard)mode, &w, p->whole.layers);
+    return charl__scaling_step_s(&c, p->ranks, (charl_shard)mode, &w, p->whole.layers) +
+           (offloaded > 0 && c.host > 0 ? offloaded / c.host : 0);
 }
 
 static void fill_row(const plan *p, int mode, char (*cell)[CELL_BYTES])
 {
     const charl__sharded_cluster c = cluster_of(p);
     const double s = step_s(p, mode), hours = s * (double)p->whole.steps / 3600, device_hours = hours * p->ranks;
-    const bool fits = p->device.memory <= 0 || (double)p->memory[mode] <= p->device.memory;
+    const bool fits = p->device.memory <= 0 || (double)p->kept.bytes[mode] <= p->device.memory;
 
     snprintf(cell[0], CELL_BYTES, "%s", modes[mode]);
-    if (p->memory[mode] == 0) {
+    if (p->kept.bytes[mode] == 0) {
         snprintf(cell[1], CELL_BYTES, "not possible");
         return;
     }
-    put_bytes(cell[1], (double)p->memory[mode]);
+    put_bytes(cell[1], (double)p->kept.bytes[mode]);
     put_bytes(cell[2],
               charl__scaling_traffic(&c, p->ranks, (charl_shard)mode, (double)p->whole.gradients * p->element));
     if (!fits) {
@@ -242,6 +244,9 @@ static void fill_row(const plan *p, int mode, char (*cell)[CELL_BYTES])
     }
     put_duration(cell[3], s);
     put_totals(hours, device_hours * p->device.watts / 1e3, device_hours * price_of(p), cell + 4);
+    if (p->kept.host_bytes[mode] > 0) {
+        put_bytes(cell[COLUMNS - 1], (double)p->kept.host_bytes[mode]);
+    }
 }
 
 /* The run, and how far it is from the plan of its dist.shard. */
@@ -257,13 +262,13 @@ static charl_status fill_run(const plan *p, char (*cell)[CELL_BYTES], char *text
     put_totals(s.time_s / 3600, isnan(s.energy_kwh) ? 0 : s.energy_kwh, isnan(s.cost) ? 0 : s.cost, cell + 4);
     text[0] = '\0';
     for (int m = 0; m < MODES; m++) {
-        if (strcmp(shard, modes[m]) == 0 && p->memory[m] > 0 && s.step_ms > 0) {
+        if (strcmp(shard, modes[m]) == 0 && p->kept.bytes[m] > 0 && s.step_ms > 0) {
             const double planned_s = step_s(p, m) * (double)s.step;
 
             snprintf(text, size,
                      "measured against dist.shard = %s: memory %+.1f %%, step %+.1f %%, time of %" PRId64
                      " steps %+.1f %%",
-                     shard, 100 * ((double)s.mem_bytes / (double)p->memory[m] - 1),
+                     shard, 100 * ((double)s.mem_bytes / (double)p->kept.bytes[m] - 1),
                      100 * (s.step_ms / 1e3 / step_s(p, m) - 1), s.step, 100 * (s.time_s / planned_s - 1));
         }
     }
@@ -295,8 +300,9 @@ static void print_head(const plan *p)
 
 static charl_status print_plan(const plan *p)
 {
-    static const char *const heads[COLUMNS] = {"dist.shard", "memory", "sent by a node", "step", "time",
-                                               "energy",     "cost"};
+    const char *const heads[COLUMNS] = {
+        "dist.shard", "memory", "sent by a node", "step",
+        "time",       "energy", "cost",           p->kept.host_bytes[0] > 0 ? "host memory" : ""};
     char cell[MODES + 2][COLUMNS][CELL_BYTES] = {0}, text[160] = "";
     const int modes_shown = p->ranks > 1 ? MODES : 1;
     int width[COLUMNS] = {0}, rows = 1;
@@ -352,7 +358,7 @@ static charl_status make_plan(plan *p, charl_comm *comm)
     p->share = (p->whole.slices + p->ranks - 1) / p->ranks;
     CHARL_TRY(run_dry(p, comm, p->share, &found));
     p->rank = found.info;
-    memcpy(p->memory, found.memory, sizeof p->memory);
+    p->kept = found.kept;
     p->element = strcmp(charl__cli_text(p->config, "dist.reduce_dtype"), "bf16") == 0 ? 2 : 4;
     CHARL_TRY(find_compute(p, comm));
     charl__cli_compiling_done();

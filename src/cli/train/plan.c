@@ -154,6 +154,9 @@ static void print_memory(const charl_train_info *i)
     if (i->shard_saves > 0) {
         printf("; %s saved by sharding", bytes_text(i->shard_saves, a));
     }
+    if (i->offloaded_bytes > 0) {
+        printf("; %s in host memory", bytes_text(i->offloaded_bytes, a));
+    }
     printf("\n");
 }
 
