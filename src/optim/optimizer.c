@@ -568,19 +568,28 @@ static bool uses(const charl__optimizer_update *u, const charl__buffer *b)
     return false;
 }
 
-/* A range whose states are packed, one workspace at a time. */
-static charl_status update_packed(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
+/* Elements that a launch has at most: packed states have a workspace, and NVIDIA's compiler counts work-items in 32 bits. */
+static int64_t most_at_once(const charl_optimizer *o, const charl__optimizer_update *u, bool packed)
+{
+    return packed                                                  ? CHARL_OPTIM_PACKED_AT_ONCE
+           : u->elementwise && charl__device_offloads(o->set->dev) ? CHARL_OPTIM_OFFLOADED_AT_ONCE
+                                                                   : INT64_MAX;
+}
+
+/* A range, in pieces. */
+static charl_status update_pieces(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                   const charl__optimizer_update *u)
 {
-    for (int64_t at = 0; at < range.count; at += CHARL_OPTIM_PACKED_AT_ONCE) {
-        const int64_t left = range.count - at,
-                      n = left < CHARL_OPTIM_PACKED_AT_ONCE ? left : CHARL_OPTIM_PACKED_AT_ONCE;
+    const bool packed = o->codes[0] && uses(u, o->state[0]);
+    const int64_t most = most_at_once(o, u, packed);
 
-        for (int k = 0; k < o->n_states; k++) {
+    for (int64_t at = 0, n; at < range.count; at += n) {
+        n = range.count - at < most ? range.count - at : most;
+        for (int k = 0; packed && k < o->n_states; k++) {
             CHARL_TRY(charl__optimizer_unpack_state(o, k, kept_at + at, n));
         }
-        CHARL_TRY(update_range(o, (charl__param_range){range.begin + at, n}, 0, u));
-        for (int k = 0; k < o->n_states; k++) {
+        CHARL_TRY(update_range(o, (charl__param_range){range.begin + at, n}, packed ? 0 : kept_at + at, u));
+        for (int k = 0; packed && k < o->n_states; k++) {
             CHARL_TRY(charl__optimizer_pack_state(o, k, kept_at + at, n));
         }
     }
@@ -590,7 +599,6 @@ static charl_status update_packed(const charl_optimizer *o, charl__param_range r
 charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const charl_param *p,
                                              const charl__optimizer_update *u)
 {
-    const bool packed = o->codes[0] && uses(u, o->state[0]);
     int64_t kept_at = 0;
 
     if (p) {
@@ -598,7 +606,7 @@ charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const cha
         return CHARL_OK;
     }
     for (int i = 0; i < o->n_own; i++) {
-        CHARL_TRY((packed ? update_packed : update_range)(o, o->own[i], kept_at, u));
+        CHARL_TRY(update_pieces(o, o->own[i], kept_at, u));
         kept_at += o->own[i].count;
     }
     return CHARL_OK;

@@ -15,9 +15,10 @@ enum {
     CHARL_OPTIM_MAX_OWN = 10,
     CHARL_OPTIM_MAX_PARAMS = 10,
     CHARL_OPTIM_MAX_NUMBERS = 4,
-    CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22, /* elements of packed states that an update processes at a time */
-    CHARL_NORM_RANGE = 1024,              /* elements whose squares are added at a time (kernels/optim/grad_norm.cl) */
-    CHARL_OPTIM_WINDOW = 1024             /* steps that may be skipped before the host learns about it */
+    CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22,    /* elements of packed states that an update processes at a time */
+    CHARL_OPTIM_OFFLOADED_AT_ONCE = 1 << 28, /* and offloaded ones */
+    CHARL_NORM_RANGE = 1024,  /* elements whose squares are added at a time (kernels/optim/grad_norm.cl) */
+    CHARL_OPTIM_WINDOW = 1024 /* steps that may be skipped before the host learns about it */
 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
