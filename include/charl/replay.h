@@ -19,6 +19,7 @@
 
 #include "charl/config.h"
 #include "charl/device.h"
+#include "charl/tokenizer.h"
 #include "charl/train.h"
 
 CHARL_BEGIN_DECLS
@@ -58,6 +59,45 @@ typedef struct charl_step_rows {
 charl_status charl_step_rows_create(const charl_config *config, int64_t step, charl_step_rows **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. */
 void charl_step_rows_destroy(charl_step_rows *rows);
+
+/** The first samples of a step as training delivers them to the model: augmented and mixed, but in the units of the
+ *  data, before normalization (of integers rounded to 1/1024). The noise of [diffusion] and the hidden tokens of
+ *  data.masked belong to the model. */
+typedef struct charl_step_inputs {
+    const charl_step_rows *rows; /* of the whole step */
+    const charl_dataset_info *data;
+    int64_t n;
+    charl_shape x_shape; /* of a sample */
+    float *x;            /* [n, x_shape]; NULL: samples are tokens */
+    int32_t *tokens;     /* [n, x_shape]; NULL: they are none */
+    charl_shape y_shape; /* of a target */
+    float *y;            /* [n, y_shape]; NULL: targets are classes or tokens */
+    int32_t *labels;     /* [n, y_shape]; NULL: they are numbers */
+    float *weight;       /* [n] of the sample in the loss, the largest of its targets; 0: it does not count */
+    const charl_tokenizer *tokenizer; /* NULL: tokens have no text */
+} charl_step_inputs;
+
+/** The first `count` samples of step `step` >= 1 of a training with this configuration, of all ranks together; at most
+ *  those that the step has. They are read by what reads them in training. Owned by the caller:
+ *  charl_step_inputs_destroy; *out is NULL on failure.
+ *
+ *  Blocks. Local. Deterministic: the same numbers in every call, and as in the step, on any number of ranks.
+ *  Errors: those of charl_step_rows_create; ERR_DEVICE, ERR_KERNEL
+ *  Cost: opens the data and a device, and reads the batch of the step. */
+charl_status charl_step_inputs_create(const charl_config *config, int64_t step, int64_t count,
+                                      charl_step_inputs **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. */
+void charl_step_inputs_destroy(charl_step_inputs *inputs);
+
+/** Samples in a line of the picture of charl_step_inputs_draw. Local. */
+int64_t charl_step_inputs_columns(const charl_step_inputs *inputs);
+
+/** Write the samples, images [1 or 3, H, W] or [H, W], as one picture to the PNG file `file`, which is replaced if it
+ *  exists. Bytes are drawn as they are, rounded; of other numbers the smallest is black and the largest white.
+ *
+ *  Blocks. Local. Errors: ERR_CONFIG  no picture shows the samples, or this build has no PNG library
+ *                         ERR_DISK, ERR_NOMEM */
+charl_status charl_step_inputs_draw(const charl_step_inputs *inputs, const char *file) CHARL_MUST_CHECK;
 
 /** A parameter after a replayed step, or its gradient in it. */
 typedef struct charl_replay_tensor {

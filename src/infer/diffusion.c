@@ -49,12 +49,6 @@ static bool is_picture(const char *file)
     return n > 4 && strcmp(file + n - 4, ".png") == 0;
 }
 
-/* Channels of a picture of the samples, 0: they are none. */
-static int channels_of(const charl_shape *s)
-{
-    return s->ndim == 2 ? 1 : s->ndim == 3 && (s->dim[0] == 1 || s->dim[0] == 3) ? (int)s->dim[0] : 0;
-}
-
 static charl_status check_file(const sampler *s)
 {
     const size_t n = strlen(s->file);
@@ -62,7 +56,7 @@ static charl_status check_file(const sampler *s)
 
     CHARL_REQUIRE(is_picture(s->file) || (n > 3 && strcmp(s->file + n - 3, ".h5") == 0), CHARL_ERR_CONFIG,
                   "%s: samples are written as HDF5 (.h5) or as a picture (.png); HINT name such a file", s->file);
-    CHARL_REQUIRE(!is_picture(s->file) || channels_of(&s->at.input.shape) > 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(!is_picture(s->file) || charl__sheet_channels(&s->at.input.shape) > 0, CHARL_ERR_CONFIG,
                   "%s: samples are %s, which no picture shows; HINT name a file .h5", s->file,
                   charl_shape_format(&s->at.input.shape, text));
     return charl__commit_check_inputs(s->file, &s->checkpoint, 1);
@@ -229,34 +223,6 @@ static charl_status draw(sampler *s)
     return CHARL_OK;
 }
 
-/* All samples as one picture. */
-static charl_status write_picture(const sampler *s)
-{
-    const charl_shape *shape = &s->at.input.shape;
-    const int channels = channels_of(shape);
-    const int64_t h = shape->dim[shape->ndim - 2], w = shape->dim[shape->ndim - 1];
-    const int64_t columns = (int64_t)ceil(sqrt((double)s->o.count)), lines = (s->o.count + columns - 1) / columns;
-    CHARL_SCOPED_FREE float *sheet = NULL;
-    CHARL_SCOPED_FREE unsigned char *png = NULL;
-    charl__sample_picture picture = {0};
-    float least = s->samples[0];
-
-    for (int64_t i = 0; i < s->o.count * s->at.input.count; i++) {
-        least = s->samples[i] < least ? s->samples[i] : least;
-    }
-    CHARL_TRY(charl__alloc_array(channels * lines * h, (size_t)(columns * w) * sizeof *sheet, &sheet));
-    for (int64_t i = 0; i < channels * lines * h * columns * w; i++) {
-        const int64_t c = i / (lines * h * columns * w), y = i / (columns * w) % (lines * h), x = i % (columns * w);
-        const int64_t k = y / h * columns + x / w;
-
-        sheet[i] = k < s->o.count ? s->samples[((k * channels + c) * h + y % h) * w + x % w] : least;
-    }
-    CHARL_TRY(charl__array_png(sheet, channels, lines * h, columns * w, &picture));
-    png = picture.png;
-    CHARL_REQUIRE(png, CHARL_ERR_CONFIG, "%s: this build of charl has no PNG library; HINT name a file .h5", s->file);
-    return charl__commit_bytes(s->file, png, picture.png_bytes);
-}
-
 charl_status charl_sample(const char *checkpoint, const charl_sample_options *options, const char *file)
 {
     CHARL_GIVEN(checkpoint, options, file);
@@ -275,6 +241,6 @@ charl_status charl_sample(const char *checkpoint, const charl_sample_options *op
     CHARL_TRY(build(&s));
     CHARL_TRY(set_inputs(&s));
     CHARL_TRY(draw(&s));
-    return is_picture(file) ? write_picture(&s)
+    return is_picture(file) ? charl__sheet_write(file, &s.at.input.shape, s.samples, s.o.count, 0, 0)
                             : charl__samples_write(file, s.at.input.name, &s.at.input.shape, s.samples, s.o.count);
 }

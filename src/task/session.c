@@ -424,6 +424,28 @@ charl_status charl__session_open_device(charl__session *s, const charl_device_re
     return st;
 }
 
+charl__device_loader_options charl__session_loader(const charl__session *s, charl_split split, bool training)
+{
+    const charl_config *c = s->config;
+    const charl__loss *loss = charl__config_loss(c);
+
+    return (charl__device_loader_options){.dev = s->dev,
+                                          .ds = s->ds,
+                                          .schema = s->schema,
+                                          .augment = training ? &c->data.augment : NULL,
+                                          .image_size = c->data.image_size,
+                                          .split = split,
+                                          .shuffle = training ? c->data.shuffle : CHARL_SHUFFLE_NO,
+                                          .endless = training,
+                                          .seed = (uint64_t)c->run.seed,
+                                          .batch = c->train.batch_size,
+                                          .separate = s->data.kind == CHARL_DATASET_TOKENS &&
+                                                      c->data.documents == CHARL__DOCUMENTS_SEPARATE,
+                                          .pixels = charl__task_targets(loss, &s->data) == CHARL_TARGET_MAPS,
+                                          .whole = loss->build_counted,
+                                          .on_demand = training && !c->data.prefetch};
+}
+
 charl_status charl__session_create_model(charl__session *s)
 {
     int64_t outputs;

@@ -28,6 +28,7 @@
 #include "charl/dataset.h"
 #include "charl/device.h"
 #include "charl/nn.h"
+#include "task/device_loader.h"
 
 typedef struct charl__session {
     const charl_config *config; /* borrowed, or own_config */
@@ -57,6 +58,10 @@ typedef struct charl__session {
 
 /** Open the checkpoint at `path` (borrowed) and set it as origin. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
 charl_status charl__session_open_checkpoint(charl__session *s, const char *path) CHARL_MUST_CHECK;
+
+/** How a training, or an evaluation, reads `split`: all that the configuration decides. The caller sets its rows, where they are kept
+ *  and `steps`. Borrows from s, whose device is open and whose data are matched. Local. */
+charl__device_loader_options charl__session_loader(const charl__session *s, charl_split split, bool training);
 
 /** Set config to the resolved configuration of the checkpoint, with `overrides` applied. Errors: ERR_CONFIG,
  *  ERR_NOMEM. */

@@ -126,32 +126,18 @@ static bool fits_device(const charl__replica *r, charl_split split)
 /* Created, or divided anew when it is there. */
 static charl_status provide_loader(charl__replica *r, charl_split split, bool training, charl__device_loader **out)
 {
-    /* A batch to be learned by heart must stay as it is. */
-    const bool augments = training && !r->options->overfit_batch;
-    const charl__loss *loss = charl__config_loss(r->config);
-    const charl__device_loader_options o = {.dev = r->session->dev,
-                                            .ds = r->session->ds,
-                                            .schema = r->session->schema,
-                                            .augment = augments ? &r->config->data.augment : NULL,
-                                            .image_size = r->config->data.image_size,
-                                            .split = split,
-                                            .shuffle = training ? r->config->data.shuffle : CHARL_SHUFFLE_NO,
-                                            .endless = training,
-                                            .seed = (uint64_t)r->config->run.seed,
-                                            .batch = r->config->train.batch_size,
-                                            .row0 = r->row0,
-                                            .rows = r->rows,
-                                            .on_device = fits_device(r, split),
-                                            .steps = training ? r->steps : NULL,
-                                            .separate = r->session->data.kind == CHARL_DATASET_TOKENS &&
-                                                        r->config->data.documents == CHARL__DOCUMENTS_SEPARATE,
-                                            .pixels = charl__task_targets(loss, &r->session->data) == CHARL_TARGET_MAPS,
-                                            .whole = loss->build_counted,
-                                            .fixed = training && r->options->overfit_batch,
-                                            .on_demand = training && !r->config->data.prefetch};
+    charl__device_loader_options o = charl__session_loader(r->session, split, training);
     const char *purpose;
     charl_status st;
 
+    if (training && r->options->overfit_batch) { /* a batch to be learned by heart must stay as it is */
+        o.augment = NULL;
+        o.fixed = true;
+    }
+    o.row0 = r->row0;
+    o.rows = r->rows;
+    o.on_device = fits_device(r, split);
+    o.steps = training ? r->steps : NULL;
     purpose = charl__device_set_purpose(r->session->dev, training ? "training data" : "validation data");
     st = *out ? charl__device_loader_divide(*out, r->row0, r->rows) : charl__device_loader_create(&o, out);
     charl__device_set_purpose(r->session->dev, purpose);

@@ -41,6 +41,103 @@ for n in 1 3; do
 done
 same "mixed targets" table-1 table-3
 
+# charl data preview shows what the training reads: the step of a linear model, computed from the pixels of the sheet, is that of 2 ranks.
+if has_python h5py; then
+    cat >line.ini <<'INI'
+[run]
+seed = 3
+[data]
+path = digits.h5
+augment = flip, crop:3
+[layer flat]
+type = flatten
+[layer fc]
+type = linear
+out = 10
+[train]
+batch_size = 12
+slices = 4
+max_steps = 2
+[optimizer]
+type = sgd
+momentum = 0
+weight_decay = 0
+learning_rate = 0.5
+[eval]
+interval = 0
+[checkpoint]
+interval = 1
+[device]
+share = yes
+INI
+    expect 0 "a linear model on 2 ranks" ranks 2 line.ini -q -o line
+    expect 0 "its second step" "$bin/charl" data preview line.ini --step 2 --rows 12 -o sheet.png
+    says 1 "^# step 2: the first 12 of 12 samples of .*digits.h5, drawn in sheet.png"
+    cat >line.py <<'PY'
+import struct, zlib
+import h5py, numpy as np
+data = open("sheet.png", "rb").read()
+at, pixels = 8, b""
+while at < len(data):
+    n, kind = struct.unpack(">I4s", data[at:at + 8])
+    if kind == b"IHDR":
+        w, h, depth, color = struct.unpack(">IIBB", data[at + 8:at + 18])
+    pixels += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
+    at += n + 12
+assert (w, h, depth, color) == (4 * 28, 3 * 28, 8, 0), (w, h, depth, color)
+raw, sheet = zlib.decompress(pixels), np.zeros((h + 1, w + 1), int)
+for y in range(h):
+    how, line = raw[y * (w + 1)], raw[y * (w + 1) + 1:(y + 1) * (w + 1)]
+    for x in range(w):
+        a, b, c = sheet[y + 1, x], sheet[y, x + 1], sheet[y, x]
+        p = a + b - c
+        paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+        sheet[y + 1, x + 1] = (line[x] + [0, a, b, (a + b) // 2, paeth][how]) % 256
+sheet = sheet[1:, 1:]
+table = [l.split() for l in open("log") if l[:5].strip().isdigit()]
+assert len(table) == 12, table
+d = h5py.File("digits.h5")
+rows, labels = [int(t[2]) for t in table], np.array([int(t[3]) for t in table])
+assert (d["train/y"][:][rows] == labels).all()
+image = np.array([sheet[(int(t[0]) - 1) * 28:int(t[0]) * 28, (int(t[1]) - 1) * 28:int(t[1]) * 28] for t in table])
+stored = d["train/x"][:].reshape(-1, 28, 28)[rows]
+assert (image != stored).any(axis=(1, 2)).sum() > 6, "nothing is augmented"
+def weights(step):
+    f = h5py.File("line/checkpoints/step-%08d.h5" % step)
+    return f["model/fc.weight"][:].astype(float), f["model/fc.bias"][:].astype(float)
+stats = d["train/x"].attrs, d.attrs
+mean, std = [next(float(np.ravel(s[k])[0]) for s in stats if k in s) for k in ("mean", "std")]
+x = ((image - mean) / std).reshape(12, -1)
+(w1, b1), (w2, b2) = weights(1), weights(2)
+z = x @ w1.T + b1 if w1.shape[0] == 10 else x @ w1 + b1
+p = np.exp(z - z.max(1, keepdims=True))
+g = p / p.sum(1, keepdims=True)
+g[range(12), labels] -= 1
+g /= 12
+dw = g.T @ x if w1.shape[0] == 10 else x.T @ g
+assert np.abs(w2 - (w1 - 0.5 * dw)).max() < 1e-5 and np.abs(dw).max() > 1e-3, np.abs(w2 - (w1 - 0.5 * dw)).max()
+assert np.abs(b2 - (b1 - 0.5 * g.sum(0))).max() < 1e-5
+PY
+    checks=$((checks + 1))
+    /usr/bin/python3 line.py || fail "the preview is not what the training reads"
+    cp sheet.png once.png
+    expect 0 "once more" "$bin/charl" data preview line.ini --step 2 --rows 12 -o sheet.png
+    checks=$((checks + 1))
+    cmp once.png sheet.png || fail "the preview has other pixels"
+fi
+expect 0 "the first rows of a table" "$bin/charl" data preview mlp.ini data.path=table.h5 -n 2
+says 1 "^# step 1: the first 2 of 16 samples of .*table.h5$"
+says 1 "^ +1 +[0-9]+ +[-0-9.]+ +[|] ([-0-9.]+ ){6}[.][.][.]$"
+expect 0 "a mixed sample" "$bin/charl" data preview mlp.ini -n 2 data.augment=mixup:1
+says 1 "row      partner    share  target"
+expect 2 "a picture of a table" "$bin/charl" data preview mlp.ini data.path=table.h5 -o sheet.png
+says 1 "error: sheet.png: .*table.h5 holds no images [(]regression[)]"
+expect 2 "a picture in a data set" "$bin/charl" data preview mlp.ini -o digits.h5
+says 1 "error: digits.h5: samples are drawn in a PNG file"
+make_text
+expect 0 "texts" "$bin/charl" data preview mlp.ini data.path=text.h5 model.type=gpt model.block_size=12 -n 3
+says 3 '^ +[0-2] +[0-9]+  "[0-9n\\]*"$'
+
 # A batch to be learned by heart stays as it is: it can be learned.
 expect 0 "by heart" ranks 1 mlp.ini --overfit-batch train.max_steps=60 eval.interval=0 train.batch_size=16 model.dropout=0 \
     optimizer.learning_rate=0.02 "data.augment=cutout:28, crop:20"

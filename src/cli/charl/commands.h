@@ -9,17 +9,19 @@ charl__cli_main charl__checkpoint_show_main, charl__checkpoint_verify_main, char
     charl__checkpoint_export_main, charl__checkpoint_average_main, charl__checkpoint_at_main,
     charl__checkpoint_pack_main, charl__data_import_main, charl__data_make_main, charl__data_info_main,
     charl__data_verify_main, charl__data_sample_main, charl__data_split_main, charl__data_merge_main,
-    charl__data_rows_main, charl__model_show_main, charl__doctor_main, charl__devices_main, charl__tune_main,
-    charl__selftest_main, charl__eval_main, charl__predict_main, charl__generate_main, charl__replay_main,
-    charl__bisect_main, charl__verify_main, charl__prove_main, charl__golden_main, charl__forget_main,
-    charl__influence_main, charl__report_main, charl__model_memory_main, charl__trace_merge_main, charl__compare_main,
-    charl__init_main, charl__launch_main, charl__completion_main, charl__sweep_main, charl__runs_main,
-    charl__sample_main, charl__plan_main;
+    charl__data_rows_main, charl__data_preview_main, charl__model_show_main, charl__doctor_main, charl__devices_main,
+    charl__tune_main, charl__selftest_main, charl__eval_main, charl__predict_main, charl__generate_main,
+    charl__replay_main, charl__bisect_main, charl__verify_main, charl__prove_main, charl__golden_main,
+    charl__forget_main, charl__influence_main, charl__report_main, charl__model_memory_main, charl__trace_merge_main,
+    charl__compare_main, charl__init_main, charl__launch_main, charl__completion_main, charl__sweep_main,
+    charl__runs_main, charl__sample_main, charl__plan_main;
 
 /** `charl tune CONFIG --learning-rate`: the range test of the operands' configuration. verbose: print every step. Returns an exit code. */
 int charl__tune_rate(const charl__cli_operands *operands, bool verbose, int *argc, char ***argv);
 /** Print the contents of the dataset at `path`; returns an exit code. */
 int charl__data_show(const char *path);
+/** Print text on one line, between quotes; characters that a terminal would not display become '?', and the NUL between documents a line end. */
+void charl__data_put_quoted(const char *text, size_t bytes);
 /** Print the number of samples of each class in each split, if a sample has one class; with `warns` also a warning if they are unbalanced.
  *  Errors: as charl_dataset_read. */
 charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info *info, bool warns);

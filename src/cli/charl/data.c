@@ -162,8 +162,7 @@ static void print_notes(const charl_dataset_info *info)
     }
 }
 
-/* On one line, between quotes; characters that a terminal would not display become '?', and the NUL between documents a line end. */
-static void put_quoted(const char *text, size_t bytes)
+void charl__data_put_quoted(const char *text, size_t bytes)
 {
     static const char special[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
 
@@ -207,7 +206,7 @@ static charl_status print_sample(charl_dataset *ds, const charl_dataset_info *in
     }
     CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, n, &text, &bytes));
     printf("  %-10s ", "sample");
-    put_quoted(text, bytes);
+    charl__data_put_quoted(text, bytes);
     printf("\n");
 cleanup:
     charl_free(text);

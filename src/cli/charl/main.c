@@ -33,6 +33,8 @@ static const charl__cli_command data_commands[] = {
      NULL},
     {"merge", "FILE... -o OUT", "write the samples of several datasets to one", charl__data_merge_main, NULL},
     {"rows", "CONFIG --step N", "name the rows that a training step takes", charl__data_rows_main, NULL},
+    {"preview", "CONFIG [-o FILE.png]", "show samples as training gets them, augmented", charl__data_preview_main,
+     NULL},
     {NULL},
 };
 

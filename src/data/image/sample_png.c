@@ -1,6 +1,7 @@
 #include "data/image/sample_png.h"
 
 #include "base/alloc.h"
+#include "io/commit.h"
 
 #ifdef CHARL_HAVE_PNG
 #include <math.h>
@@ -31,8 +32,12 @@ typedef struct drawing {
     double black, white;
 } drawing;
 
+/* A range that is given stays. */
 static void find_range(const void *x, charl_dtype dtype, drawing *d)
 {
+    if (d->black < d->white) {
+        return;
+    }
     d->black = dtype == CHARL_U8 ? 0.0 : (double)INFINITY;
     d->white = dtype == CHARL_U8 ? 255.0 : (double)-INFINITY;
     for (int64_t i = 0; dtype != CHARL_U8 && i < d->channels * d->height * d->width; i++) {
@@ -52,7 +57,7 @@ static unsigned char pixel(const void *x, charl_dtype dtype, const drawing *d, i
         sum += value_at(x, dtype, (channel * d->height + y) * d->width + at);
     }
     sum = 255.0 * (sum / (double)(d->step * d->step) - d->black) / (d->white - d->black);
-    return sum > 0.0 ? (unsigned char)(sum + 0.5) : 0; /* NaN is black */
+    return sum > 0.0 ? (unsigned char)(fmin(sum, 255.0) + 0.5) : 0; /* NaN is black */
 }
 
 static charl_status encode(const unsigned char *pixels, int channels, charl__sample_picture *out)
@@ -125,21 +130,24 @@ charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row
     return st;
 }
 
-charl_status charl__array_png(const float *x, int channels, int64_t height, int64_t width, charl__sample_picture *out)
+static charl_status draw_sheet(const float *x, const drawing *sheet, charl__sample_picture *out)
 {
-    drawing d = {.height = height, .width = width, .step = 1, .channels = channels};
+    drawing d = *sheet;
 
-    *out = (charl__sample_picture){0};
     return draw(x, CHARL_F32, &d, out);
 }
 #else
-charl_status charl__array_png(const float *x, int channels, int64_t height, int64_t width, charl__sample_picture *out)
+typedef struct drawing {
+    int64_t height, width, step;
+    int channels;
+    double black, white;
+} drawing;
+
+static charl_status draw_sheet(const float *x, const drawing *sheet, charl__sample_picture *out)
 {
     (void)x;
-    (void)channels;
-    (void)height;
-    (void)width;
-    *out = (charl__sample_picture){0};
+    (void)sheet;
+    (void)out;
     return CHARL_OK;
 }
 
@@ -152,3 +160,50 @@ charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row
     return CHARL_OK;
 }
 #endif
+
+int charl__sheet_channels(const charl_shape *s)
+{
+    return s->ndim == 2 ? 1 : s->ndim == 3 && (s->dim[0] == 1 || s->dim[0] == 3) ? (int)s->dim[0] : 0;
+}
+
+int64_t charl__sheet_columns(int64_t n)
+{
+    int64_t columns = 1;
+
+    while (columns * columns < n) {
+        columns++;
+    }
+    return columns;
+}
+
+charl_status charl__sheet_write(const char *file, const charl_shape *shape, const float *x, int64_t n, double black,
+                                double white)
+{
+    const int channels = charl__sheet_channels(shape);
+    const int64_t columns = charl__sheet_columns(n), lines = (n + columns - 1) / columns;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(channels > 0, CHARL_ERR_CONFIG, "%s: samples are %s, which no picture shows", file,
+                  charl_shape_format(shape, text));
+    const int64_t h = shape->dim[shape->ndim - 2], w = shape->dim[shape->ndim - 1];
+    const drawing d = {.height = lines * h, .width = columns * w, .step = 1, .channels = channels, black, white};
+    CHARL_SCOPED_FREE float *sheet = NULL;
+    CHARL_SCOPED_FREE unsigned char *png = NULL;
+    charl__sample_picture picture = {0};
+    float least = black < white ? (float)black : x[0];
+
+    for (int64_t i = 0; !(black < white) && i < n * channels * h * w; i++) {
+        least = x[i] < least ? x[i] : least;
+    }
+    CHARL_TRY(charl__alloc_array(channels * d.height * d.width, sizeof *sheet, &sheet));
+    for (int64_t i = 0; i < channels * d.height * d.width; i++) {
+        const int64_t c = i / (d.height * d.width), row = i / d.width % d.height, column = i % d.width;
+        const int64_t k = row / h * columns + column / w;
+
+        sheet[i] = k < n ? x[((k * channels + c) * h + row % h) * w + column % w] : least;
+    }
+    CHARL_TRY(draw_sheet(sheet, &d, &picture));
+    png = picture.png;
+    CHARL_REQUIRE(png, CHARL_ERR_CONFIG, "%s: this build of charl has no PNG library, so it draws no pictures", file);
+    return charl__commit_bytes(file, png, picture.png_bytes);
+}

@@ -17,9 +17,16 @@ typedef struct charl__sample_picture {
 charl_status charl__sample_png(charl_dataset *ds, charl_split split, int64_t row,
                                charl__sample_picture *out) CHARL_MUST_CHECK;
 
-/** Draw x [channels, height, width], channels 1 or 3, in full size; the smallest value is black and the largest white. Without PNG in the build,
- *  out->png is NULL. Errors: ERR_NOMEM. */
-charl_status charl__array_png(const float *x, int channels, int64_t height, int64_t width,
-                              charl__sample_picture *out) CHARL_MUST_CHECK;
+/** Channels of a picture of samples of this shape: 1 or 3; 0: none shows them. */
+int charl__sheet_channels(const charl_shape *shape);
+
+/** Samples in a line of a sheet of n. */
+int64_t charl__sheet_columns(int64_t n);
+
+/** Draw n samples x [n, shape] side by side, in about as many lines as columns, and write the picture to `file`, which is replaced if it
+ *  exists. Values up to `black` are black and from `white` on white; if these are equal, the smallest of all is black and the largest white.
+ *  Blocks. Local. Errors: ERR_CONFIG  no picture shows them; this build has no PNG library; ERR_DISK, ERR_NOMEM. */
+charl_status charl__sheet_write(const char *file, const charl_shape *shape, const float *x, int64_t n, double black,
+                                double white) CHARL_MUST_CHECK;
 
 #endif
