@@ -101,7 +101,7 @@ typedef struct charl_group_norm_config {
 } charl_group_norm_config;
 
 typedef struct charl_dropout_config {
-    double p; /* probability of zeroing an element, [0, 1); default 0.5 */
+    double p; /* probability of zeroing an element, of stochastic_depth a sample, [0, 1); default 0.5 */
 } charl_dropout_config;
 
 typedef struct charl_activation_config {
@@ -201,6 +201,7 @@ typedef struct charl_transformer_block_config {
     charl_block_norm norm;
     charl_block_mlp mlp;
     charl_block_form form;
+    double stochastic_depth; /* probability that a sample skips a branch in training, [0, 1); default 0 */
 } charl_transformer_block_config;
 
 /** Attention without projections: x holds the queries of all heads, the keys and the values, as in charl_attention; or

@@ -392,6 +392,11 @@ charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var 
  *  global row, element and layer name. In inference, out = x. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
 
+/** Dropout of whole rows (Huang et al. 2016, "Deep networks with stochastic depth"): in training, out = keep ?
+ *  x / (1 - p) : 0, with p in [0, 1) and one random bit for all elements of a row, which is a function of seed, step,
+ *  global row and layer name. In inference, out = x. Cost: one read, one write. */
+charl_var *charl_stochastic_depth(charl_graph *g, charl_var *x, float p);
+
 /** Numbers as sines and cosines of rising frequency (Mildenhall et al. 2020, "NeRF"), so that a linear layer can tell
  *  near ones apart. Not differentiable.
  *

@@ -125,7 +125,7 @@ static bool is_repeated(const charl__weights_setting *s)
 /* Whether the keys that the layout does not list have their defaults, or change nothing in a trained model. */
 static bool others_are_default(const charl__folder *f, const charl__weights_layout *layout, char *reason)
 {
-    static const char neutral[] = "dropout|vocab_multiple|family";
+    static const char neutral[] = "dropout|stochastic_depth|vocab_multiple|family";
     const charl_row *type = &layout->model->row;
     char value[VALUE], usual[VALUE];
 

@@ -65,6 +65,10 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
      "with rope_scaling = yarn: factor of queries and keys; 0: 0.1 ln(rope_factor) + 1", NULL}
 /* clang-format on */
 
+/** The key of models that are made of blocks. */
+#define CHARL__STOCHASTIC_DEPTH_HELP                                                                                   \
+    "probability that a sample skips the last block while training; it rises evenly from 0 at the first one"
+
 /** Keys of a charl_block_form, the member `at` of the settings `type`. */
 /* clang-format off */
 #define CHARL__BLOCK_MLP_HELP \

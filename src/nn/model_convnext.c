@@ -14,7 +14,7 @@ enum { NAME = 64, STAGES = 4, KERNEL = 7, STEM = 4 };
 
 typedef struct convnext_settings {
     charl_int_list widths, depths;
-    double scale;
+    double scale, stochastic_depth;
     int family;
 } convnext_settings;
 
@@ -64,7 +64,8 @@ static charl_status add_channel_norm(charl_model *m, const char *name)
     return add_part(m, name, "first", "permute", &first);
 }
 
-static charl_status add_block(charl_model *m, const char *block, const char *input, int64_t width, double scale)
+static charl_status add_block(charl_model *m, const char *block, const char *input, int64_t width, double scale,
+                              double skipped)
 {
     const charl_linear_config widen = {.out = 4 * width, .bias = true, .activation = "gelu", .init_std = 0.02},
                               narrow = {.out = width, .bias = true, .init_std = 0.02};
@@ -82,12 +83,27 @@ static charl_status add_block(charl_model *m, const char *block, const char *inp
     snprintf(branch, sizeof branch, "%.40s.first", block);
     snprintf(sum, sizeof sum, "%.40s.sum", block);
     CHARL_TRY(charl_model_add(m, branch, "permute", &first));
+    if (skipped > 0) {
+        snprintf(branch, sizeof branch, "%.40s.drop_path", block);
+        CHARL_TRY(charl_model_add(m, branch, "stochastic_depth", &(charl_dropout_config){skipped}));
+    }
     return charl_model_add_after(m, sum, "add", NULL, inputs, 2);
+}
+
+/* Blocks of the first n stages. */
+static int64_t blocks_of(const convnext_settings *s, int n)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        sum += s->depths.values[i];
+    }
+    return sum;
 }
 
 static charl_status add_stage(charl_model *m, const convnext_settings *s, int stage, char input[NAME])
 {
-    const int64_t width = s->widths.values[stage];
+    const int64_t width = s->widths.values[stage], before = blocks_of(s, stage), last_block = blocks_of(s, STAGES) - 1;
     char name[NAME];
 
     if (stage > 0) {
@@ -98,7 +114,8 @@ static charl_status add_stage(charl_model *m, const convnext_settings *s, int st
     }
     for (int64_t i = 0; i < s->depths.values[stage]; i++) {
         snprintf(name, sizeof name, "stages.%d.blocks.%" PRId64, stage, i);
-        CHARL_TRY(add_block(m, name, input, width, s->scale));
+        CHARL_TRY(add_block(m, name, input, width, s->scale,
+                            s->stochastic_depth * (double)(before + i) / (double)last_block));
         snprintf(input, NAME, "%.40s.sum", name);
     }
     return CHARL_OK;
@@ -137,6 +154,7 @@ static const charl_key keys[] = {
     CHARL__KEY(convnext_settings, widths, INTS, "[1,1000000]", false, "channels of the four stages"),
     CHARL__KEY(convnext_settings, depths, INTS, "[1,1000]", false, "blocks of the four stages"),
     CHARL__KEY(convnext_settings, scale, FLOAT, "(0,1e6]", false, "initial factor of a block's branch (layer scale)"),
+    CHARL__KEY(convnext_settings, stochastic_depth, FLOAT, "[0,1)", false, CHARL__STOCHASTIC_DEPTH_HELP),
     CHARL__KEY(convnext_settings, family, CHOICE, NULL, false,
                "library in whose layout weights are exported, and first looked for in a file", "timm|torchvision"),
 };

@@ -112,6 +112,8 @@ typedef struct builder {
     const network *net;
     const naming *names;
     double width, depth;
+    double skipped;             /* probability that a sample skips the block, at the end of the network */
+    int blocks;                 /* of the network */
     int block, group, in_group; /* numbers, as in a naming */
     int part, convs;            /* parts and convolutions of the block so far */
     bool in_block;
@@ -238,6 +240,11 @@ static charl_status add_block(builder *b, const stage *s, int64_t in, int64_t ou
     }
     CHARL_TRY(add_unit(b, project, PROJECT_NORM, (charl_conv_config){.channels = out}, NULL, last));
     if (stride == 1 && in == out) {
+        if (b->skipped > 0 && b->block > 0) {
+            name_of(b, "drop_path", last);
+            CHARL_TRY(charl_model_add(b->m, last, "stochastic_depth",
+                                      &(charl_dropout_config){b->skipped * (double)b->block / (double)b->blocks}));
+        }
         name_of(b, "sum", sum);
         CHARL_TRY(charl_model_add_after(b->m, sum, "add", NULL, inputs, 2));
         snprintf(last, sizeof last, "%s", sum);
@@ -249,12 +256,21 @@ static charl_status add_block(builder *b, const stage *s, int64_t in, int64_t ou
     return CHARL_OK;
 }
 
+static int repeats_of(const builder *b, int i)
+{
+    const bool fixed = b->net->fixed_ends && (i == 0 || i == b->net->n_stages - 1);
+
+    return fixed ? b->net->stages[i].repeats : (int)ceil(b->depth * b->net->stages[i].repeats);
+}
+
 static charl_status add_blocks(builder *b, int64_t in, char name[NAME], int64_t *last)
 {
     for (int i = 0; i < b->net->n_stages; i++) {
+        b->blocks += repeats_of(b, i);
+    }
+    for (int i = 0; i < b->net->n_stages; i++) {
         const stage *s = &b->net->stages[i];
-        const bool fixed = b->net->fixed_ends && (i == 0 || i == b->net->n_stages - 1);
-        const int repeats = fixed ? s->repeats : (int)ceil(b->depth * s->repeats);
+        const int repeats = repeats_of(b, i);
         const int64_t out = widen(b->width, s->out);
 
         if (i > 0 && s->out != s[-1].out) {
@@ -315,7 +331,7 @@ static charl_status add_network(builder *b, double dropout, int64_t outputs)
 
 typedef struct mobile_settings {
     int variant, family;
-    double dropout, width;
+    double dropout, stochastic_depth, width;
 } mobile_settings;
 
 /* Factors of channels and of blocks. */
@@ -336,7 +352,12 @@ static charl_status add_efficientnet(charl_model *m, const void *settings, int64
     const mobile_settings *s = settings;
     const struct variant *v = &variants[s->variant];
     naming names = efficientnet_namings[s->family];
-    builder b = {m, v->lite ? &lite : &efficientnet, &names, v->width, v->depth, 0, 0, 0, 0, 0, false};
+    builder b = {.m = m,
+                 .net = v->lite ? &lite : &efficientnet,
+                 .names = &names,
+                 .width = v->width,
+                 .depth = v->depth,
+                 .skipped = s->stochastic_depth};
 
     if (s->family == TORCHVISION_NAMES && s->variant >= B5) { /* as its authors converted them */
         names.eps = efficientnet_namings[0].eps;
@@ -363,7 +384,12 @@ static charl_status add_mobilenet(charl_model *m, const void *settings, int64_t 
     static const network *const networks[] = {&v2, &v3_large, &v3_small};
     const mobile_settings *s = settings;
     const naming *names = &(s->variant == 0 ? v2_namings : v3_namings)[s->family];
-    builder b = {m, networks[s->variant], names, s->width, 1, 0, 0, 0, 0, 0, false};
+    builder b = {.m = m,
+                 .net = networks[s->variant],
+                 .names = names,
+                 .width = s->width,
+                 .depth = 1,
+                 .skipped = s->stochastic_depth};
 
     CHARL_TRY(add_network(&b, s->dropout, outputs));
     return charl__model_set_type(m, &charl__model_mobilenet, s, sizeof *s);
@@ -383,6 +409,7 @@ static bool check_mobilenet(const void *settings, const char **key, char *reason
 
 #define KEY(...) CHARL__KEY(mobile_settings, __VA_ARGS__)
 #define DROPOUT KEY(dropout, FLOAT, "[0,1)", false, "dropout probability before the last layer")
+#define STOCHASTIC_DEPTH KEY(stochastic_depth, FLOAT, "[0,1)", false, CHARL__STOCHASTIC_DEPTH_HELP)
 #define FAMILY(names)                                                                                                  \
     KEY(family, CHOICE, NULL, false, "library whose names, padding and norms the model has, to read its weights", names)
 
@@ -390,12 +417,14 @@ static const charl_key efficientnet_keys[] = {
     KEY(variant, CHOICE, NULL, false,
         "b0 to b7 grow in width and depth; lite0 to lite4 are their forms for small devices", VARIANTS),
     DROPOUT,
+    STOCHASTIC_DEPTH,
     FAMILY(FAMILIES),
 };
 static const charl_key mobilenet_keys[] = {
     KEY(variant, CHOICE, NULL, false, "MobileNetV2, or the large or small MobileNetV3", "v2|v3_large|v3_small"),
     KEY(width, FLOAT, "[0.1,10]", false, "factor of the channels, which are rounded to multiples of 8"),
     DROPOUT,
+    STOCHASTIC_DEPTH,
     FAMILY("torchvision|timm"),
 };
 static const mobile_settings defaults = {.dropout = 0.2, .width = 1};

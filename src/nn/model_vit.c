@@ -13,7 +13,7 @@ static const double init_std = 0.02;
 /* Names of the keys: see gpt. */
 typedef struct vit_settings {
     int64_t image_size, patch_size, n_layer, n_head, n_embd, hidden, classes;
-    double dropout, norm_eps;
+    double dropout, stochastic_depth, norm_eps;
     charl_block_mlp mlp;
     int family;
 } vit_settings;
@@ -61,6 +61,7 @@ static charl_status add_blocks(charl_model *m, const vit_settings *s)
     block.norm_eps = s->norm_eps;
     for (int64_t i = 0; i < s->n_layer; i++) {
         snprintf(name, sizeof name, "h.%" PRId64, i);
+        block.stochastic_depth = s->n_layer > 1 ? s->stochastic_depth * (double)i / (double)(s->n_layer - 1) : 0;
         CHARL_TRY(charl_model_add(m, name, "transformer_block", &block));
     }
     return CHARL_OK;
@@ -124,6 +125,7 @@ static const charl_key keys[] = {
     KEY(classes, INT, "[1,1e9]", false, "outputs, which are those of the data: a record for exports; auto: by the data",
         "auto"),
     KEY(dropout, FLOAT, "[0,1)", false, "dropout probability"),
+    KEY(stochastic_depth, FLOAT, "[0,1)", false, CHARL__STOCHASTIC_DEPTH_HELP),
     KEY(norm_eps, FLOAT, "(0,1)", false, "added to the variance in the norms"),
     KEY(mlp, CHOICE, NULL, false, CHARL__BLOCK_MLP_HELP),
     KEY(family, CHOICE, NULL, false,

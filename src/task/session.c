@@ -461,7 +461,8 @@ charl_status charl__session_create_model(charl__session *s)
  * and with other layers. */
 static bool is_of_model(const char *line, bool starts)
 {
-    static const char *const free_keys[] = {"block_size ", "vocab_size ", "vocab_multiple ", "dropout "};
+    static const char *const free_keys[] = {"block_size ", "vocab_size ", "vocab_multiple ", "dropout ",
+                                            "stochastic_depth "};
     static const char model[] = "[model] ";
     const size_t n = strlen(model);
 

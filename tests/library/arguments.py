@@ -48,6 +48,7 @@ CALLS = {
     "charl_rms_norm": "charl_rms_norm(g, x, NULL, $eps)",
     "charl_add_rms_norm": "charl_add_rms_norm(g, rows, rows, channels, $eps, NULL)",
     "charl_dropout": "charl_dropout(g, x, $p)",
+    "charl_stochastic_depth": "charl_stochastic_depth(g, x, $p)",
     "charl_transform2d": "charl_transform2d(g, x, kind, amount, 0, $white)",
     "charl_metrics_histograms": "charl_metrics_histograms(metrics, 1, params, $gradient_scale)",
     "charl_optimizer_begin": "charl_optimizer_begin(optimizer, $lr)",

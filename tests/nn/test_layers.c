@@ -247,6 +247,7 @@ static const struct layer_case {
     {"global_avg_pool", NULL, {3, {2, 6, 5}}, {1, {2}}, {{0}}},
     {"flatten", NULL, {3, {2, 6, 5}}, {1, {60}}, {{0}}},
     {"dropout", NULL, {1, {40}}, {1, {40}}, {{0}}},
+    {"stochastic_depth", NULL, {2, {3, 40}}, {2, {3, 40}}, {{0}}},
     {.type = "transformer_block",
      .config = &gpt2,
      .in = {2, {5, 4}},

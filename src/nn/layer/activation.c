@@ -79,6 +79,13 @@ static charl_var *build_dropout(const charl_layer_build *b, charl_var *x)
     return charl_dropout(b->g, x, (float)c->p);
 }
 
+static charl_var *build_stochastic_depth(const charl_layer_build *b, charl_var *x)
+{
+    const charl_dropout_config *c = b->settings;
+
+    return charl_stochastic_depth(b->g, x, (float)c->p);
+}
+
 static const charl_activation_config leaky_relu_defaults = {.slope = 0.01}, elu_defaults = {.alpha = 1};
 static const charl_key leaky_relu_keys[] = {
     CHARL__KEY(charl_activation_config, slope, FLOAT, "[-1e6,1e6)", false, "slope below zero"),
@@ -89,6 +96,10 @@ static const charl_key elu_keys[] = {
 static const charl_dropout_config dropout_defaults = {.p = 0.5};
 static const charl_key dropout_keys[] = {
     CHARL__KEY(charl_dropout_config, p, FLOAT, "[0,1)", false, "probability to drop an element"),
+};
+static const charl_dropout_config stochastic_depth_defaults = {.p = 0.5};
+static const charl_key stochastic_depth_keys[] = {
+    CHARL__KEY(charl_dropout_config, p, FLOAT, "[0,1)", false, "probability to drop a sample"),
 };
 
 /* In the order of the help. `activation = NAME` of other layers applies one with its defaults. */
@@ -117,3 +128,6 @@ const charl_layer_type charl__layer_swiglu =
 const charl_layer_type charl__layer_flatten = CHARL__LAYER("flatten", "[B, ...] -> [B, features]", build_flatten);
 const charl_layer_type charl__layer_dropout =
     CHARL__LAYER("dropout", "zero elements at random while training", build_dropout, CHARL__SETTINGS(dropout));
+const charl_layer_type charl__layer_stochastic_depth =
+    CHARL__LAYER("stochastic_depth", "zero whole samples at random while training, at the end of a residual branch",
+                 build_stochastic_depth, CHARL__SETTINGS(stochastic_depth));

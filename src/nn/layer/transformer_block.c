@@ -73,6 +73,17 @@ static charl_var *drop(const charl_layer_build *b, const char *branch, charl_var
     return x;
 }
 
+/* The end of a branch, behind its norms. */
+static charl_var *skip(const charl_layer_build *b, const char *branch, charl_var *x)
+{
+    const config *c = b->settings;
+
+    charl_graph_scope_begin(b->g, branch);
+    x = charl_stochastic_depth(b->g, x, (float)c->stochastic_depth);
+    charl_graph_scope_end(b->g);
+    return x;
+}
+
 int64_t charl__rotated(const charl_block_form *form, int64_t head_dim)
 {
     return form->rotary_share > 0 ? (int64_t)((double)head_dim * form->rotary_share) : head_dim;
@@ -266,18 +277,19 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
         return charl__graph_refuse(b->g, "rotary_share does not rotate 2, 4, 6, ... elements of a head");
     }
     if (c->form.norm_at == CHARL_BLOCK_NORM_SUM) {
-        x = normalize(b, "ln_1_out", charl_add(b->g, x, attend(b, x, width)));
+        x = normalize(b, "ln_1_out", charl_add(b->g, x, skip(b, "attn", attend(b, x, width))));
         if (source && x) {
-            x = normalize(b, "ln_cross_attn_out", charl_add(b->g, x, attend_to(b, x, source, width)));
+            x = normalize(b, "ln_cross_attn_out",
+                          charl_add(b->g, x, skip(b, "crossattention", attend_to(b, x, source, width))));
         }
-        return normalize(b, "ln_2_out", charl_add(b->g, x, transform(b, x, width)));
+        return normalize(b, "ln_2_out", charl_add(b->g, x, skip(b, "mlp", transform(b, x, width))));
     }
     y = attend(b, of_input ? normalize(b, "ln_1", x) : x, width);
-    y = of_output ? normalize(b, "ln_1_out", y) : y;
+    y = skip(b, "attn", of_output ? normalize(b, "ln_1_out", y) : y);
     if (source) {
         x = charl_add(b->g, x, y);
         y = attend_to(b, of_input ? normalize(b, "ln_cross_attn", x) : x, source, width);
-        y = of_output ? normalize(b, "ln_cross_attn_out", y) : y;
+        y = skip(b, "crossattention", of_output ? normalize(b, "ln_cross_attn_out", y) : y);
     }
     if (!of_input || c->form.parallel) {
         sum = charl_add(b->g, x, y);
@@ -287,7 +299,7 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
         x = add_and_normalize(b, x, y, &sum);
     }
     x = transform(b, x, width);
-    return charl_add(b->g, sum, of_output ? normalize(b, "ln_2_out", x) : x);
+    return charl_add(b->g, sum, skip(b, "mlp", of_output ? normalize(b, "ln_2_out", x) : x));
 }
 
 static const config defaults = {.depth = 1,
@@ -305,6 +317,8 @@ static const charl_key keys[] = {
     CHARL__KEY(config, head_dim, INT, "[0,256]", false, "width of a head; 0: features / heads"),
     CHARL__KEY(config, depth, INT, "[1,1e6]", false, "blocks of the model, for the initial values"),
     CHARL__KEY(config, dropout, FLOAT, "[0,1)", false, "probability to drop attention weights and branch outputs"),
+    CHARL__KEY(config, stochastic_depth, FLOAT, "[0,1)", false,
+               "probability that a sample skips a branch while training"),
     CHARL__KEY(config, init_std, FLOAT, "[0,1e6)", false,
                "standard deviation of the initial weights; 0: as PyTorch's linear layers"),
     CHARL__KEY(config, norm_eps, FLOAT, "[0,1)", false, "added to the variance in the norms"),
