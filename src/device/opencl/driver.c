@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "device/opencl/opencl.h"
 
 /* OpenCL 3.0 and its extensions, as numbers: charl also builds with the headers of 1.2. */
@@ -120,7 +121,7 @@ static int memory_create(charl_device *dev, void *host, size_t bytes, charl__dri
 /* Other devices may keep a copy of CL_MEM_USE_HOST_PTR in their own memory. */
 static bool reaches_host(const charl_device *dev)
 {
-    return dev->facts.zero_copy;
+    return dev->facts.zero_copy || charl__fault("device.reaches_host");
 }
 
 static void memory_release(charl_device *dev, charl__driver_memory *m)
