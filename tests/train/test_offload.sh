@@ -58,15 +58,15 @@ again "gpt" 4 parameters gpt
 offloaded "adapters and packed states" gpt train.precision=bf16 init.from=base/last.h5 lora.rank=4 optimizer.state=int8
 offloaded "muon" cnn optimizer.type=muon train.ema_decay=0.9 train.precision=bf16 eval.interval=0
 if [ -n "$long" ]; then
-    offloaded "gpt" gpt
-    again "gpt" 2 optimizer gpt
-    again "gpt" 2 none gpt
     again "muon" 2 gradients cnn optimizer.type=muon train.ema_decay=0.9 train.precision=bf16 eval.interval=0
     again "muon" 3 parameters cnn optimizer.type=muon train.ema_decay=0.9 train.precision=bf16 eval.interval=0
     for type in sgd adam lamb adafactor rmsprop lion adagrad; do
         offloaded "$type in f16" mlp optimizer.type=$type train.precision=f16 train.on_nonfinite=skip
         again "$type in f16" 3 parameters mlp optimizer.type=$type train.precision=f16 train.on_nonfinite=skip
     done
+    offloaded "gpt" gpt
+    again "gpt" 2 optimizer gpt
+    again "gpt" 2 none gpt
 fi
 
 # A limit. The plan counts what the run takes.
