@@ -156,7 +156,7 @@ charl_status charl__config_mix_print(const charl__mix *mix, const char *here, ch
  *  why. Errors: ERR_NOMEM. */
 charl_status charl__config_expand(const char *text, const char *name, char **out, char *why) CHARL_MUST_CHECK;
 
-/** `path` relative to `directory` ("" is the current one); "~/" from HOME. *out is owned by the caller. Errors:
+/** `path` relative to `directory` ("" is the current one), without "a/../" where a is a folder; "~/" from HOME. *out is owned by the caller. Errors:
  *  ERR_NOMEM. */
 charl_status charl__config_path(const char *directory, const char *path, char **out) CHARL_MUST_CHECK;
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "charl/config.h"
@@ -507,6 +508,37 @@ static void test_own_directory(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* "../" of a folder leaves no trace in paths, which are printed; of a link it leads from where the link points. */
+static void test_folder_above(void **state)
+{
+    static const char text[] = "[run]\noutput_dir = ../runs/a\n[data]\npath = ../../d.h5\n[model]\ntype = mlp\n";
+    static const struct {
+        const char *file, *output, *data;
+    } cases[] = {{"launch/a.ini", "runs/a", "../d.h5"},
+                 {"launch/in/a.ini", "launch/runs/a", "d.h5"},
+                 {"link/a.ini", "link/../runs/a", "link/../../d.h5"},
+                 {"./launch/a.ini", "./runs/a", "./../d.h5"}};
+    char *dir = charl_test_tempdir();
+
+    (void)state;
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(mkdir("launch", 0700), 0);
+    assert_int_equal(mkdir("launch/in", 0700), 0);
+    assert_int_equal(symlink("launch/in", "link"), 0);
+    put(dir, "launch/a.ini", text);
+    put(dir, "launch/in/a.ini", text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        charl_config *c = NULL;
+
+        charl_assert_ok(charl_config_load(cases[i].file, NULL, 0, &c));
+        assert_string_equal(text_of(c, "run.output_dir"), cases[i].output);
+        assert_string_equal(text_of(c, "data.path"), cases[i].data);
+        charl_config_destroy(c);
+    }
+    assert_int_equal(chdir("/"), 0);
+    charl_test_tempdir_remove(dir);
+}
+
 static void test_larger_than_a_megabyte(void **state)
 {
     char *text = calloc(1, (1 << 20) + 1);
@@ -646,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_help_lists_the_table),
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_own_directory),
+        cmocka_unit_test(test_folder_above),
         cmocka_unit_test(test_larger_than_a_megabyte),
         cmocka_unit_test(test_values_by_name),
         cmocka_unit_test(test_every_acquisition_fails),

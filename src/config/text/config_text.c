@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/text/utf8.h"
@@ -197,6 +198,21 @@ charl_status charl__config_expand(const char *text, const char *name, char **out
     return CHARL_OK;
 }
 
+/* Whether the last name of a path was a folder, which is then removed. Of a link, ".." is not the folder where the link is. */
+static bool drop_last(charl__text *path)
+{
+    const char *text = charl__text_string(path), *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
+    struct stat s;
+
+    if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || lstat(text, &s) != 0 ||
+        !S_ISDIR(s.st_mode)) {
+        return false;
+    }
+    path->length = slash == text ? 1 : slash ? (size_t)(slash - text) : 0;
+    path->data[path->length] = '\0';
+    return true;
+}
+
 charl_status charl__config_path(const char *directory, const char *path, char **out)
 {
     CHARL_SCOPED(charl__text_fini) charl__text t = {0};
@@ -210,9 +226,12 @@ charl_status charl__config_path(const char *directory, const char *path, char **
     } else if (path[0] == '/' || path[0] == '\0' || directory[0] == '\0') {
         CHARL_TRY(charl__text_printf(&t, "%s", path));
     } else {
-        const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
-
-        CHARL_TRY(charl__text_printf(&t, "%s%s%s", directory, slash, path));
+        CHARL_TRY(charl__text_printf(&t, "%s", directory));
+        while (strncmp(path, "../", 3) == 0 && path[3] && drop_last(&t)) {
+            path += 3;
+        }
+        CHARL_TRY(charl__text_printf(&t, "%s%s",
+                                     t.length == 0 || charl__text_string(&t)[t.length - 1] == '/' ? "" : "/", path));
     }
     CHARL_TRY(charl__strdup(charl__text_string(&t), out));
     return CHARL_OK;
