@@ -133,12 +133,12 @@ charl_status charl_config_print(const charl_config *cfg, bool origins, char **ou
 
 /** Compare a configuration with the `text` of another, such as the config.ini of a run or what charl_config_print gave:
  *  a line "[train] epochs = 10 (was 5)" for each key that can change the result of a new run. The place of the data
- *  counts, run.name, run.output_dir and run.resume do not. *out: "" if nothing differs; owned by the caller
- *  (charl_free).
+ *  counts, run.name, run.output_dir and run.resume do not. If lengths of `cfg` alone are in tokens, the data are opened
+ *  to compare steps. *out: "" if nothing differs; owned by the caller (charl_free).
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  `text` cannot be parsed, for example because another version of charl wrote it
- *          ERR_NOMEM */
+ *          ERR_NOMEM; those of charl_config_open_dataset */
 charl_status charl_config_diff(const charl_config *cfg, const char *text, char **out) CHARL_MUST_CHECK;
 
 /** Print the key table for people: type, default, range and meaning of each key of `section`, or of all

@@ -551,6 +551,18 @@ static int64_t *tokens_in(const charl__key *key, charl_config *cfg)
     return key->type == CHARL__KEY_STEPS && *(int64_t *)field >= CHARL__TOKENS ? field : NULL;
 }
 
+bool charl__config_counts_tokens(charl_config *cfg)
+{
+    const charl__schema *schema = charl__config_schema();
+
+    for (int i = 0; i < schema->count; i++) {
+        if (charl__config_uses(cfg, &schema->keys[i]) && tokens_in(&schema->keys[i], cfg)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 charl_status charl__config_in_steps(const charl_config *cfg, const charl_dataset_info *data, charl_config **out)
 {
     const charl__schema *schema = charl__config_schema();
@@ -573,6 +585,8 @@ charl_status charl__config_in_steps(const charl_config *cfg, const charl_dataset
                       "[%s] %s is in tokens, which %s does not have; HINT give it in steps", key->section, key->name,
                       data->path);
         *n = (*n % CHARL__TOKENS - 1) / (window * cfg->train.batch_size) + 1;
+        CHARL_REQUIRE(*n <= CHARL__LONGEST, CHARL_ERR_CONFIG, "[%s] %s: so many tokens are more than 1e12 steps",
+                      key->section, key->name);
         if (key->type == CHARL__KEY_INTERVAL) {
             ((charl__interval *)(void *)((char *)c + key->offset))->unit = CHARL__INTERVAL_STEPS;
         }

@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "charl/config.h"
 
+/** The most steps, epochs or seconds of a length or an interval. */
+static const int64_t CHARL__LONGEST = 1000000000000; /* 1e12 */
+
 /** Added to a length in tokens, until charl__config_in_steps. Steps are fewer. */
 static const int64_t CHARL__TOKENS = INT64_C(1) << 62;
 

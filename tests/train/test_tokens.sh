@@ -91,10 +91,18 @@ for run in t-1 t-3 stopped; do
     checks=$((checks + 1))
     grep -v '^output_dir' $run/config.ini | diff - t/config.ini | grep '^<' && fail "config.ini of $run has other lengths"
 done
+sweep() {
+    expect 0 "$1" "$bin/charl" sweep lengths.ini -o sweep optimizer.learning_rate=1e-2,1e-3
+    says 1 "^2 runs in sweep: 2 $2"
+}
+sweep "a sweep in tokens" new
+sweep "the sweep again" done
 expect 0 "lengths as they are written" ranks 1 lengths.ini --print-config
 says 1 "^max_steps = 3500 tokens"
 expect 2 "a length in tokens without tokens" ranks 1 mlp.ini --dry-run scheduler.warmup_steps="1k tokens"
 says 1 "error: command line: .scheduler. warmup_steps is in tokens, which digits.h5 does not have"
+expect 2 "more steps than a configuration can have" ranks 1 lm.ini --dry-run train.batch_size=8 data.window=2 train.max_steps="1000T tokens"
+says 1 "error: command line: .train. max_steps: so many tokens are more than 1e12 steps"
 
 best=$(sed -n 's/.*"event":"val".*"loss":\([^,]*\),.*/\1/p' one/metrics.jsonl | tail -n 1)
 expect 0 "evaluation" "$bin/charl" eval lm.ini one/last.h5

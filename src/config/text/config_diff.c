@@ -4,8 +4,10 @@
 
 #include "base/alloc.h"
 #include "config/config_private.h"
+#include "config/config_rows.h"
 #include "config/diff.h"
 #include "files/run_path.h"
+#include "io/scoped.h"
 
 typedef struct differ {
     charl__text report;
@@ -153,17 +155,34 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
     return CHARL_OK;
 }
 
+/* `now`, the configuration cfg of a new run, with lengths in tokens as the steps that `was` has; NULL: as it is. */
+static charl_status in_steps(const charl_config *cfg, charl_config *now, charl_config *was, charl_config **out)
+{
+    CHARL_SCOPED(charl__dataset_left) charl_dataset *ds = NULL;
+    charl_dataset_info data;
+
+    *out = NULL;
+    if (!charl__config_counts_tokens(now) || charl__config_counts_tokens(was)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_config_open_dataset(cfg, false, &ds));
+    charl_dataset_get_info(ds, &data);
+    return charl__config_in_steps(now, &data, out);
+}
+
 static charl_status compare(differ *d, const charl_config *cfg, const char *text, char **out)
 {
     charl_status st = CHARL_OK;
     charl_config *now = NULL, *was = NULL; /* both as printed: with absolute paths */
+    CHARL_SCOPED_FREE charl_config *steps = NULL;
     char *printed = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", text, strlen(text), NULL, 0, &was));
     CHARL_TRY_CLEANUP(charl_config_print(cfg, false, &printed));
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
-    CHARL_TRY_CLEANUP(diff_keys(d, now, was));
+    CHARL_TRY_CLEANUP(d->afresh ? in_steps(cfg, now, was, &steps) : CHARL_OK);
+    CHARL_TRY_CLEANUP(diff_keys(d, steps ? steps : now, was));
     CHARL_TRY_CLEANUP(diff_layers(d, now, was));
     CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&d->report), out));
 cleanup:

@@ -9,10 +9,9 @@
 
 #include "base/registry/key.h"
 
-static const int64_t MAX_COUNT = 1000000000000; /* 1e12 */
-static const double MAX_TOKENS = 1e15;          /* every integer up to it is a double */
+static const double MAX_TOKENS = 1e15; /* every integer up to it is a double */
 
-/* The digits at *p as a number of at most MAX_COUNT; false if there are none or too many. */
+/* The digits at *p as a number of at most CHARL__LONGEST; false if there are none or too many. */
 static bool parse_count(const char **p, int64_t *out)
 {
     int64_t v = 0;
@@ -22,7 +21,7 @@ static bool parse_count(const char **p, int64_t *out)
     }
     for (; **p >= '0' && **p <= '9'; ++*p) {
         v = v * 10 + (**p - '0');
-        if (v > MAX_COUNT) {
+        if (v > CHARL__LONGEST) {
             return false;
         }
     }
