@@ -26,7 +26,9 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
                   "out of device memory: %.1f MiB for %s do not fit, %.1f of %.1f MiB are in use on %s; HINT lower the "
                   "batch size%s",
                   mib((int64_t)bytes), what, mib(m->in_use), mib(m->capacity), dev->info.name,
-                  dev->offloads ? ", or use more ranks" : ", use more ranks, or train with device.offload = optimizer");
+                  dev->offloads || !dev->driver->reaches_host(dev)
+                      ? ", or use more ranks"
+                      : ", use more ranks, or train with device.offload = optimizer");
     return CHARL_OK;
 }
 

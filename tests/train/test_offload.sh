@@ -111,5 +111,7 @@ says 1 "out of host memory: 2.6 MiB for parameters do not fit, 0.0 MiB are free"
 CHARL_FAULT='device.copies:*'
 expect 4 "a device that does not reach it" ranks 1 large.ini -q $on
 says 1 "device.offload: .* does not access host memory through the driver opencl"
+expect 4 "too large for such a device" ranks 1 large.ini -q
+says 1 "lower the batch size, or use more ranks$"
 unset CHARL_FAULT
 finish
