@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "optim/optimizer.h"
 
+enum { AT_ONCE = 1 << 28 }; /* elements of an exchange, as NVIDIA's compiler counts work-items in 32 bits */
+
 charl_status charl__ema_create(charl_optimizer *o)
 {
     CHARL_TRY(charl__buffer_create_offloaded(o->set->dev, (size_t)o->own_elements * 4, "moving average of the weights",
@@ -53,8 +55,10 @@ charl_status charl__optimizer_exchange_ema(charl_optimizer *o)
     CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s has no moving average; HINT charl_optimizer_config.ema_decay",
                   o->type->row.name);
     for (int i = 0; i < o->n_own; i++) {
-        CHARL_TRY(exchange_range(o, o->own[i], at));
-        at += o->own[i].count;
+        for (int64_t done = 0, n; done < o->own[i].count; done += n, at += n) {
+            n = o->own[i].count - done < AT_ONCE ? o->own[i].count - done : AT_ONCE;
+            CHARL_TRY(exchange_range(o, (charl__param_range){o->own[i].begin + done, n}, at));
+        }
     }
     if (!o->is_divided || o->set->is_divided) {
         CHARL_TRY(charl__params_refresh(o->set));
