@@ -511,13 +511,15 @@ static void test_own_directory(void **state)
 /* "../" of a folder leaves no trace in paths, which are printed; of a link it leads from where the link points. */
 static void test_folder_above(void **state)
 {
-    static const char text[] = "[run]\noutput_dir = ../runs/a\n[data]\npath = ../../d.h5\n[model]\ntype = mlp\n";
+    static const char text[] = "[run]\noutput_dir = ../runs/a\n[data]\npath = ../../d.h5\n[model]\ntype = mlp\n",
+                      twice[] = "[run]\noutput_dir = ..//runs/a\n[data]\npath = ../..//d.h5\n[model]\ntype = mlp\n";
     static const struct {
         const char *file, *output, *data;
     } cases[] = {{"launch/a.ini", "runs/a", "../d.h5"},
                  {"launch/in/a.ini", "launch/runs/a", "d.h5"},
                  {"link/a.ini", "link/../runs/a", "link/../../d.h5"},
-                 {"./launch/a.ini", "./runs/a", "./../d.h5"}};
+                 {"./launch/a.ini", "./runs/a", "./../d.h5"},
+                 {"launch/twice.ini", "launch/..//runs/a", "..//d.h5"}};
     char *dir = charl_test_tempdir();
 
     (void)state;
@@ -527,6 +529,7 @@ static void test_folder_above(void **state)
     assert_int_equal(symlink("launch/in", "link"), 0);
     put(dir, "launch/a.ini", text);
     put(dir, "launch/in/a.ini", text);
+    put(dir, "launch/twice.ini", twice);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         charl_config *c = NULL;
 

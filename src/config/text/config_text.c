@@ -227,7 +227,7 @@ charl_status charl__config_path(const char *directory, const char *path, char **
         CHARL_TRY(charl__text_printf(&t, "%s", path));
     } else {
         CHARL_TRY(charl__text_printf(&t, "%s", directory));
-        while (strncmp(path, "../", 3) == 0 && path[3] && drop_last(&t)) {
+        while (strncmp(path, "../", 3) == 0 && path[3] && path[3] != '/' && drop_last(&t)) {
             path += 3;
         }
         CHARL_TRY(charl__text_printf(&t, "%s%s",
