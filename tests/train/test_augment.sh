@@ -137,6 +137,12 @@ says 1 "error: digits.h5: samples are drawn in a PNG file"
 make_text
 expect 0 "texts" "$bin/charl" data preview mlp.ini data.path=text.h5 model.type=gpt model.block_size=12 -n 3
 says 3 '^ +[0-2] +[0-9]+  "[0-9n\\]*"$'
+printf 'text,label\n"good film",pos\n"a very bad film indeed",bad\n' >films.csv
+"$bin/charl" data import text-classes films.csv -o films.h5 >/dev/null || fail "no films"
+printf '[data]\npath = films.h5\n[layer e]\ntype = embedding\nvocab = 300\ndim = 8\n[layer m]\ntype = mean\n[train]\nbatch_size = 2\n' >films.ini
+expect 0 "texts with classes" "$bin/charl" data preview films.ini
+says 1 '^ +[01] +0  1 pos  "good film"$'
+says 1 '^ +[01] +1  0 bad  "a very bad film indeed"$'
 
 # A batch to be learned by heart stays as it is: it can be learned.
 expect 0 "by heart" ranks 1 mlp.ini --overfit-batch train.max_steps=60 eval.interval=0 train.batch_size=16 model.dropout=0 \

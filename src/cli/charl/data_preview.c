@@ -56,7 +56,7 @@ static void print_target(const charl_step_inputs *in, int64_t i)
     }
 }
 
-/* The beginning of a text; tokens past those of the tokenizer are padding. */
+/* The beginning of a text. The model gets the padding of short ones as tokens 0. */
 static charl_status print_text(const charl_step_inputs *in, int64_t i)
 {
     const int64_t window = charl_shape_count(&in->x_shape), most = window < SHOWN_TOKENS ? window : SHOWN_TOKENS;
@@ -68,6 +68,9 @@ static charl_status print_text(const charl_step_inputs *in, int64_t i)
 
     while (n < most && tokens[n] >= 0 && tokens[n] < vocab) {
         n++;
+    }
+    while (in->data->kind == CHARL_DATASET_SEQUENCES && n > 1 && tokens[n - 1] == 0) {
+        n--;
     }
     if (!in->tokenizer) {
         print_numbers(NULL, tokens, n);
