@@ -1,6 +1,6 @@
 #!/bin/sh
 # The kernels of GPUs without inline PTX, in Oclgrind, which runs one work-item after another and reports accesses out of bounds and races: sums,
-# softmax and operands that broadcast, with CHARL_TEST_LONG all operators, an hour; without half arithmetic, which it does not report; and that it
+# softmax and operands that broadcast, with CHARL_TEST_LONG all operators, hours (ctest ends it earlier: run this file); without half arithmetic, which it does not report; and that it
 # finds a barrier that is missing and local memory that is too small (docs/devices.md).
 . "$(dirname "$0")/../support/shell.sh"
 charl=$bin/charl
@@ -20,7 +20,10 @@ runs() {
 }
 
 operators="sum softmax add"
-[ -n "$long" ] && operators=$(sed -n 's/^CHARL_OP(\(.*\))$/\1/p' "$root/src/autograd/ops.def")
+if [ -n "$long" ]; then
+    operators=$(sed -n 's/^CHARL_OP(\(.*\))$/\1/p' "$root/src/autograd/ops.def" | grep -vx embedding_wgrad)
+    skipped embedding_wgrad "it does not end"
+fi
 for op in $operators; do
     runs "as they are" "$op" 3600
     [ $code -eq 0 ] && [ "$reports" -eq 0 ] && grep -q "Oclgrind" "$T/log" && ! grep -q "Unsupported float" "$T/log" || { fail "as they are, $op"; tail -n 30 "$T/log"; }
