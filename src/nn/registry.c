@@ -43,7 +43,7 @@ charl_status charl_register_layer(const charl_layer_type *type)
         const char *key = type->row.keys[i].name;
 
         CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE && type->row.keys[i].kind != CHARL_KEY_STEPS,
-                      CHARL_ERR_INVALID, "layer %s: keys of layers are not SIZE", name);
+                      CHARL_ERR_INVALID, "layer %s: keys of layers are neither SIZE nor STEPS", name);
         CHARL_REQUIRE(!key || (strcmp(key, "input") != 0 && strcmp(key, "repeat") != 0), CHARL_ERR_INVALID,
                       "layer %s: a key cannot be named %s, as every layer has one", name, key);
     }
