@@ -190,7 +190,7 @@ static charl_status open_rows(predictor *p)
     if (p->o->x) {
         rows.dataset.x = p->o->x;
         rows.dataset.y = p->o->y;
-    } else if (given && !overrides_key(p->o, "data.x=")) { /* the configuration refers to other data */
+    } else if (given && !p->session.schema->fields[0] && !overrides_key(p->o, "data.x=")) { /* those of other data */
         rows.other_x = rows.dataset.x;
         rows.other_y = rows.dataset.y;
         rows.dataset.x = rows.dataset.y = NULL;
