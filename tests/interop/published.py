@@ -93,10 +93,9 @@ def logits(out):
     return getattr(out, "logits", out)
 
 
-def losses_of_pytorch(model, x, y):
-    """In double precision."""
-    model = copy.deepcopy(model).double().train()
-    x, y = torch.tensor(x).double(), torch.tensor(y).double()
+def losses_of_pytorch(model, x, y, dtype=torch.double):
+    model = copy.deepcopy(model).to(dtype).train()
+    x, y = torch.tensor(x).to(dtype), torch.tensor(y).to(dtype)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
     losses = []
     for step in range(STEPS):
@@ -110,7 +109,8 @@ def losses_of_pytorch(model, x, y):
 
 
 def check(name, lines, model, folder, save=None, bound=1e-5):
-    """save: writes the weights into a folder, in place of a file of PyTorch; what charl exports is then the caller's to check."""
+    """save: writes the weights into a folder, in place of a file of PyTorch; what charl exports is then the caller's to check.
+    bound: None: losses may differ from those in double precision as much as PyTorch's in f32 do."""
     torch.set_num_threads(1)
     draw = np.random.RandomState(1)
     x = draw.standard_normal((STEPS * BATCH, 3, SIZE, SIZE)).astype(np.float32)
@@ -125,7 +125,10 @@ def check(name, lines, model, folder, save=None, bound=1e-5):
         want = logits(model.double()(torch.tensor(x).double())).numpy()
     model.float()
     compare(name, "outputs", run_.outputs(), want, 1e-5)
-    compare(name, "losses of 20 steps", run_.losses(), losses_of_pytorch(model, x, y), bound)
+    losses = losses_of_pytorch(model, x, y)
+    if bound is None:
+        bound = np.abs(losses_of_pytorch(model, x, y, torch.float) - losses).max() / np.abs(losses).max()
+    compare(name, "losses of 20 steps", run_.losses(), losses, bound)
     if not save:
         check_export(name, model, run_.exported())
     return run_
