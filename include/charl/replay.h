@@ -78,7 +78,7 @@ typedef struct charl_step_inputs {
 } charl_step_inputs;
 
 /** The first `count` samples of step `step` >= 1 of a training with this configuration, of all ranks together; at most
- *  those that the step has. They are read by what reads them in training. Owned by the caller:
+ *  those that the step has. They are read as in training. Owned by the caller:
  *  charl_step_inputs_destroy; *out is NULL on failure.
  *
  *  Blocks. Local. Deterministic: the same numbers in every call, and as in the step, on any number of ranks.

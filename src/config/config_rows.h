@@ -58,7 +58,7 @@ const char *charl__config_inexact(const charl_config *cfg);
 /** Whether a length of `cfg` is in tokens. Local. */
 bool charl__config_counts_tokens(charl_config *cfg);
 
-/** `cfg` with its lengths in tokens as steps, rounded up: a step has those of train.batch_size windows of `data`. *out: owned by the
+/** `cfg` with its lengths in tokens converted to steps, rounded up; a step is train.batch_size windows of `data`. *out: owned by the
  *  caller (charl_free), and borrows from cfg, which must outlive it; NULL: there are none. Thread-safe. Errors: ERR_CONFIG  such a
  *  length for data without tokens, or of more than 1e12 steps */
 charl_status charl__config_in_steps(const charl_config *cfg, const charl_dataset_info *data,

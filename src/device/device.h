@@ -69,11 +69,11 @@ charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_fac
  *  The budget is checked before the driver is asked: PoCL never reports a shortage. */
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
                                   charl__buffer **out) CHARL_MUST_CHECK;
-/** The same, in host memory if the device's request says offload: pinned where the driver pins memory, and used by launches as any other.
+/** The same, in host memory if the device's request says offload: pinned where the driver pins memory. Launches use it as any other buffer.
  *  It does not count against the budget. Errors: also ERR_NOMEM with what is free, when the ranks of this machine would need more. */
 charl_status charl__buffer_create_offloaded(charl_device *dev, size_t bytes, const char *what,
                                             charl__buffer **out) CHARL_MUST_CHECK;
-/** Whether the request says offload. */
+/** Whether the device was opened with offload. */
 bool charl__device_offloads(const charl_device *dev);
 /** Count memory allocated from now on as used for `purpose`, a string literal, whatever its own name is (charl_device_get_uses). NULL: by
  *  its name. Returns the previous purpose, to be restored. */

@@ -190,7 +190,8 @@ static charl_status open_rows(predictor *p)
     if (p->o->x) {
         rows.dataset.x = p->o->x;
         rows.dataset.y = p->o->y;
-    } else if (given && !p->session.schema->fields[0] && !overrides_key(p->o, "data.x=")) { /* those of other data */
+    } else if (given && !p->session.schema->fields[0] && !overrides_key(p->o, "data.x=")) {
+        /* The configuration names arrays of other data; a model with named inputs needs these names. */
         rows.other_x = rows.dataset.x;
         rows.other_y = rows.dataset.y;
         rows.dataset.x = rows.dataset.y = NULL;
